@@ -1,0 +1,175 @@
+//! The four buckets of the mesh and the shapes of their keys.
+//!
+//! The bus enforces none of it: whatever bytes a client published are there. So a key is either parsed into its
+//! names, or it is out of shape and the reason is said.
+
+use crate::name;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A bucket of the mesh. Only [`Bucket::Registry`] is ever written by the seat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bucket {
+    /// Which domain answers which kind.
+    Registry,
+    /// What each module needs, written by each node's provisioner client.
+    Needs,
+    /// What each node has applied.
+    Applied,
+    /// What each node contributes to collections.
+    Collect,
+}
+
+impl Bucket {
+    /// All buckets, in the order in which they are made and checked.
+    pub const ALL: [Bucket; 4] = [Bucket::Registry, Bucket::Needs, Bucket::Applied, Bucket::Collect];
+
+    /// The bucket's name on the bus.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Bucket::Registry => "mesh-provisioner_registry",
+            Bucket::Needs => "mesh-provisioner_needs",
+            Bucket::Applied => "mesh-provisioner_applied",
+            Bucket::Collect => "mesh-provisioner_collect",
+        }
+    }
+
+    /// The stream that keeps the bucket, as the field's key-value convention names it.
+    pub fn stream(self) -> String {
+        format!("KV_{}", self.name())
+    }
+
+    /// What every subject of the bucket starts with; the key is the rest.
+    pub fn subject_prefix(self) -> String {
+        format!("$KV.{}.", self.name())
+    }
+
+    /// What each token of a key names, in order.
+    pub const fn token_names(self) -> &'static [&'static str] {
+        match self {
+            Bucket::Registry => &["kind"],
+            Bucket::Needs => &["node", "module", "kind", "name"],
+            Bucket::Applied => &["node", "module"],
+            Bucket::Collect => &["node", "collection", "contributor"],
+        }
+    }
+
+    /// What one key of the bucket stands for, in words.
+    const fn one(self) -> &'static str {
+        match self {
+            Bucket::Registry => "a kind",
+            Bucket::Needs => "a need",
+            Bucket::Applied => "an applied module",
+            Bucket::Collect => "a contribution",
+        }
+    }
+
+    /// The names that `key` spells, as many as [`Bucket::token_names`].
+    pub fn parse(self, key: &str) -> Result<Vec<String>, Malformed> {
+        if key.contains(char::REPLACEMENT_CHARACTER) {
+            return Err(Malformed::new(
+                Why::Bytes,
+                "holds bytes that are not UTF-8, shown as U+FFFD".to_owned(),
+            ));
+        }
+        let tokens: Vec<&str> = key.split('.').collect();
+        let expected = self.token_names();
+        if tokens.len() != expected.len() {
+            let plural = if tokens.len() == 1 { "" } else { "s" };
+            let detail =
+                format!("{} token{plural} where {} has {}", tokens.len(), self.one(), expected.len());
+            return Err(Malformed::new(Why::Shape, detail));
+        }
+        let named = tokens.iter().zip(expected);
+        named
+            .map(|(token, what)| {
+                name::decode(token)
+                    .map_err(|why| Malformed::new(Why::Token, format!("the {what} token {token:?} {why}")))
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// In which way a key or its value is malformed; the word stands in the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Why {
+    /// The key has more or fewer tokens than its bucket's keys have.
+    Shape,
+    /// A token of the key is not the spelling of a name.
+    Token,
+    /// The key is not UTF-8.
+    Bytes,
+    /// The value is not JSON.
+    Json,
+    /// The message's headers cannot be read.
+    Header,
+    /// The value is too large for an answer.
+    Size,
+}
+
+/// What is wrong with a key or its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    /// The kind of fault.
+    pub why: Why,
+    /// The fault in words.
+    pub detail: String,
+}
+
+impl Malformed {
+    /// A fault of the kind `why`, told by `detail`.
+    pub fn new(why: Why, detail: impl Into<String>) -> Self {
+        Malformed { why, detail: detail.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_in_shape_gives_its_names() {
+        assert_eq!(
+            Bucket::Needs.parse("n1.web.environment.a=2Eb").unwrap(),
+            ["n1", "web", "environment", "a.b"].map(str::to_owned)
+        );
+        assert_eq!(Bucket::Registry.parse("secret").unwrap(), ["secret"]);
+        assert_eq!(Bucket::Applied.parse("n1.web").unwrap(), ["n1", "web"]);
+        assert_eq!(
+            Bucket::Collect.parse("n1.shell=3Azsh=3Anormal.prompt").unwrap(),
+            ["n1", "shell:zsh:normal", "prompt"]
+        );
+    }
+
+    #[test]
+    fn a_key_out_of_shape_says_which_fault_it_has() {
+        let said = |bucket: Bucket, key: &str| {
+            let malformed = bucket.parse(key).unwrap_err();
+            (malformed.why, malformed.detail)
+        };
+        assert_eq!(
+            said(Bucket::Needs, "n1.web.port"),
+            (Why::Shape, "3 tokens where a need has 4".to_owned())
+        );
+        assert_eq!(
+            said(Bucket::Applied, "n1"),
+            (Why::Shape, "1 token where an applied module has 2".to_owned())
+        );
+        assert_eq!(
+            said(Bucket::Collect, "n1.=61.b"),
+            (
+                Why::Token,
+                "the collection token \"=61\" spells =61 for 'a', which stands for itself".to_owned()
+            )
+        );
+        assert_eq!(said(Bucket::Needs, "n1.\u{fffd}.port.http").0, Why::Bytes);
+        assert_eq!(said(Bucket::Needs, "n1.*.port.http").0, Why::Token);
+    }
+}
