@@ -1,0 +1,44 @@
+//! What crosses the bus, as text and back. Nothing here knows how it gets there.
+
+pub mod answer;
+pub mod jetstream;
+pub mod object;
+pub mod request;
+pub mod service;
+
+/// The verb that the seat answers.
+pub const VERB: &str = "mesh-provisioner.provisioning";
+
+/// The queue group of the verb: one answer for each request, however many seats there are.
+pub const QUEUE: &str = "q";
+
+/// The service's name, and the first token of everything that is its own.
+pub const SERVICE: &str = "mesh-provisioner";
+
+/// What the seat's private inbox starts with. No other account may subscribe it.
+pub const INBOX: &str = "_INBOX_mesh-provisioner";
+
+/// Headers of a message, in the order in which they are sent.
+pub type Headers = Vec<(&'static str, String)>;
+
+/// A message to publish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Where it goes.
+    pub subject: String,
+    /// Where an answer to it is to go.
+    pub reply: Option<String>,
+    /// Its headers.
+    pub headers: Headers,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl Outgoing {
+    /// How many bytes it takes of the bus's `max_payload`: its body, and its headers as the wire has them.
+    pub fn payload_bytes(&self) -> usize {
+        let lines: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 3).sum();
+        let headers = if self.headers.is_empty() { 0 } else { "NATS/1.0\r\n\r\n".len() + lines };
+        self.body.len() + headers
+    }
+}

@@ -1,0 +1,419 @@
+//! The answer body of the verb. Entries are rendered one by one, so that a page ends before it outgrows a message.
+
+use super::object::Object;
+use super::request::What;
+use crate::bucket::{Bucket, Malformed, Why};
+use crate::registry;
+use data_encoding::BASE64;
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// How many malformed keys an answer lists; all are counted.
+pub const MAX_MALFORMED_LISTED: usize = 100;
+
+/// What an answer holds beside its entries: field names, numbers, the seat's id. Generous, so that it never matters.
+const ENVELOPE_BYTES: usize = 2 * 1024;
+
+/// Which seat answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Identity {
+    /// Fresh at each start.
+    pub id: String,
+    /// The program's version.
+    pub version: String,
+}
+
+/// The state of a bucket that an answer speaks of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AsOf {
+    /// The sequence of the bucket's last write; 0 if there was none.
+    pub sequence: u64,
+    /// The time of that write, in the bus's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+}
+
+/// A stored value, as it can be passed on.
+#[derive(Debug)]
+pub enum Value<'a> {
+    /// JSON, digit for digit.
+    Json(&'a RawValue),
+    /// UTF-8 that is not JSON, and why it is not.
+    Text(&'a str, String),
+    /// Bytes that are not UTF-8.
+    Bytes(&'a [u8]),
+    /// Left out.
+    None,
+}
+
+impl<'a> Value<'a> {
+    /// Reads a stored value.
+    pub fn read(bytes: &'a [u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Err(_) => Value::Bytes(bytes),
+            Ok(text) => match serde_json::from_str::<&RawValue>(text) {
+                Ok(json) => Value::Json(json),
+                Err(why) => Value::Text(text, why.to_string()),
+            },
+        }
+    }
+
+    /// What is wrong with it.
+    pub fn fault(&self) -> Option<Malformed> {
+        match self {
+            Value::Json(_) | Value::None => None,
+            Value::Text("", _) => Some(Malformed::new(Why::Json, "the value is empty")),
+            Value::Text(_, why) => Some(Malformed::new(Why::Json, format!("the value is not JSON: {why}"))),
+            Value::Bytes(_) => Some(Malformed::new(Why::Json, "the value is not JSON: it is not UTF-8")),
+        }
+    }
+
+    fn put<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        match self {
+            Value::Json(json) => map.serialize_entry("value", json),
+            Value::Text(text, _) => map.serialize_entry("text", text),
+            Value::Bytes(bytes) => map.serialize_entry("base64", &BASE64.encode(bytes)),
+            Value::None => Ok(()),
+        }
+    }
+}
+
+/// One entry of `needs`, `applied`, `collect` or `registry`.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    /// The bucket that it is in.
+    pub bucket: Bucket,
+    /// Its key as it is stored.
+    pub key: &'a str,
+    /// The names that the key spells.
+    pub names: &'a [String],
+    /// Its value.
+    pub value: Value<'a>,
+    /// The sequence of its last write.
+    pub revision: u64,
+    /// The time of its last write, in the bus's words.
+    pub at: &'a str,
+}
+
+impl Entry<'_> {
+    /// The entry as JSON.
+    pub fn to_json(&self) -> String {
+        json(self)
+    }
+}
+
+impl Serialize for Entry<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let stored = match (self.bucket, &self.value) {
+            (Bucket::Registry, Value::Json(json)) => Object::parse(json.get().as_bytes()).ok(),
+            _ => None,
+        };
+        if let Some(stored) = stored.filter(|stored| registry::is_entry_of(&self.names[0], stored)) {
+            for (field, value) in &stored.0 {
+                map.serialize_entry(field, value)?;
+            }
+        } else {
+            if self.bucket != Bucket::Registry {
+                map.serialize_entry("key", self.key)?;
+            }
+            for (field, name) in self.bucket.token_names().iter().zip(self.names) {
+                map.serialize_entry(field, name)?;
+            }
+            self.value.put(&mut map)?;
+        }
+        map.serialize_entry("revision", &self.revision)?;
+        map.serialize_entry("at", self.at)?;
+        map.end()
+    }
+}
+
+/// A key of which something is wrong.
+#[derive(Debug, Serialize)]
+pub struct Complaint<'a> {
+    /// The key as it is stored.
+    pub key: &'a str,
+    /// The kind of fault.
+    pub why: Why,
+    /// The fault in words.
+    pub detail: &'a str,
+    /// The sequence of its last write, if it could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
+    /// The time of its last write, in the bus's words, if it could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<&'a str>,
+}
+
+impl Complaint<'_> {
+    /// The complaint as JSON.
+    pub fn to_json(&self) -> String {
+        json(self)
+    }
+}
+
+/// A page of an answer while it is filled, in the order of the keys.
+#[derive(Debug)]
+pub struct Page {
+    budget: usize,
+    limit: usize,
+    used: usize,
+    entries: Vec<String>,
+    malformed: Vec<String>,
+    malformed_total: usize,
+    last_place: Option<String>,
+    more: bool,
+}
+
+impl Page {
+    /// An empty page of at most `limit` entries and `budget` bytes in all.
+    pub fn new(limit: usize, budget: usize) -> Self {
+        Page {
+            budget,
+            limit,
+            used: ENVELOPE_BYTES,
+            entries: Vec::new(),
+            malformed: Vec::new(),
+            malformed_total: 0,
+            last_place: None,
+            more: false,
+        }
+    }
+
+    /// Whether an item of these rendered sizes fits a page of its own.
+    pub fn could_hold(&self, place: &str, bytes: usize) -> bool {
+        ENVELOPE_BYTES + bytes + json_size(place) <= self.budget
+    }
+
+    /// Adds what stands at `place`: an entry, complaints, or both. `false` means that the page is full and the
+    /// item belongs to the next one. An item always fits an empty page.
+    #[must_use]
+    pub fn add(&mut self, place: &str, entry: Option<String>, complaints: Vec<String>) -> bool {
+        let listed = complaints.len().min(MAX_MALFORMED_LISTED - self.malformed.len());
+        let cost: usize = entry.iter().chain(&complaints[..listed]).map(|text| text.len() + 1).sum();
+        // Two keys can look the same where bytes are shown as U+FFFD: a page never ends between them.
+        let same_place = self.last_place.as_deref() == Some(place);
+        let empty = self.entries.is_empty() && self.malformed.is_empty();
+        let full = self.used + cost + json_size(place) > self.budget
+            || (entry.is_some() && self.entries.len() >= self.limit);
+        if full && !empty && !same_place {
+            self.more = true;
+            return false;
+        }
+        self.used += cost;
+        self.entries.extend(entry);
+        self.malformed_total += complaints.len();
+        self.malformed.extend(complaints.into_iter().take(listed));
+        self.pass(place);
+        true
+    }
+
+    /// Says that everything up to `place` has been looked at.
+    pub fn pass(&mut self, place: &str) {
+        self.last_place = Some(place.to_owned());
+    }
+
+    /// Says that there is more behind the last place.
+    pub const fn leave_rest(&mut self) {
+        self.more = true;
+    }
+
+    /// Whether it holds no entry and no complaint.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.malformed.is_empty()
+    }
+
+    /// Whether it holds no entry.
+    pub fn has_no_entries(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The answer. `as_of` is JSON, since some questions speak of several buckets.
+    pub fn to_json(&self, what: What, ok: Option<bool>, as_of: &str, seat: &Identity) -> String {
+        let word = what.word();
+        let ok = ok.map_or_else(String::new, |ok| format!(r#","ok":{ok}"#));
+        let next = match &self.last_place {
+            Some(place) if self.more => format!(r#","next":{}"#, json(place)),
+            _ => String::new(),
+        };
+        [
+            &format!(r#"{{"type":"{}","what":"{word}"{ok},"entries":["#, response_type(word)),
+            self.entries.join(",").as_str(),
+            r#"],"malformed":["#,
+            self.malformed.join(",").as_str(),
+            &format!(
+                r#"],"malformed_total":{}{next},"as_of":{as_of},"seat":{}}}"#,
+                self.malformed_total,
+                json(seat)
+            ),
+        ]
+        .concat()
+    }
+}
+
+/// An answer as an asker reads it.
+#[derive(Debug, Deserialize)]
+pub struct Received<'a> {
+    /// Whether all is well, for the questions that say so.
+    #[serde(default)]
+    pub ok: Option<bool>,
+    /// The entries, with their values as they are written.
+    #[serde(borrow, default)]
+    pub entries: Vec<Object<'a>>,
+    /// The keys of which something is wrong.
+    #[serde(borrow, default)]
+    pub malformed: Vec<Object<'a>>,
+    /// How many of them there are.
+    #[serde(default)]
+    pub malformed_total: usize,
+    /// Where the next page goes on.
+    #[serde(default)]
+    pub next: Option<String>,
+    /// How the seat is, for `health`.
+    #[serde(borrow, default)]
+    pub health: Option<Object<'a>>,
+}
+
+/// The schema id of an answer.
+pub fn response_type(word: &str) -> String {
+    format!("io.mesh.provisioner.v1.{word}_response")
+}
+
+/// The body of an error answer.
+pub fn error_json(code: u16, message: &str) -> String {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        r#type: String,
+        error: Error<'a>,
+    }
+    #[derive(Serialize)]
+    struct Error<'a> {
+        code: u16,
+        message: &'a str,
+    }
+    json(&Body { r#type: response_type("error"), error: Error { code, message } })
+}
+
+/// The answer to `health`, whose report is given as JSON.
+pub fn health_json(ok: bool, report: &str, seat: &Identity) -> String {
+    let r#type = response_type(What::Health.word());
+    format!(r#"{{"type":"{type}","what":"health","ok":{ok},"health":{report},"seat":{}}}"#, json(seat))
+}
+
+/// How many bytes `text` takes as a JSON string.
+fn json_size(text: &str) -> usize {
+    json(text).len()
+}
+
+/// `value` as JSON. Everything that the seat says is made of strings, numbers and raw JSON, so it cannot fail.
+pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> String {
+    serde_json::to_string(value).expect("what the seat says is text and numbers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry<'a>(bucket: Bucket, key: &'a str, names: &'a [String], value: &'a [u8]) -> Entry<'a> {
+        Entry { bucket, key, names, value: Value::read(value), revision: 41, at: "2026-11-29T13:26:00.5Z" }
+    }
+
+    #[test]
+    fn a_value_is_passed_on_digit_for_digit() {
+        let names = Bucket::Needs.parse("n1.web.port.http").unwrap();
+        for value in [
+            "123456789012345678901234567890",
+            "1e400",
+            "-0",
+            "1.0",
+            r#"{"b":1,"a":2.50,"b":3}"#,
+            r#"["\u0041"]"#,
+        ] {
+            assert_eq!(
+                entry(Bucket::Needs, "n1.web.port.http", &names, value.as_bytes()).to_json(),
+                format!(
+                    r#"{{"key":"n1.web.port.http","node":"n1","module":"web","kind":"port","name":"http","value":{value},"revision":41,"at":"2026-11-29T13:26:00.5Z"}}"#
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_not_json_is_given_as_text_or_base64_and_said() {
+        let names = Bucket::Applied.parse("n1.web").unwrap();
+        let given = |value: &[u8]| {
+            let entry = entry(Bucket::Applied, "n1.web", &names, value);
+            (entry.to_json(), entry.value.fault().map(|fault| (fault.why, fault.detail)))
+        };
+        let (json, fault) = given(b"plain");
+        assert!(json.contains(r#""module":"web","text":"plain","revision""#), "{json}");
+        assert_eq!(
+            fault,
+            Some((Why::Json, "the value is not JSON: expected value at line 1 column 1".to_owned()))
+        );
+        let (json, fault) = given(b"\xff\xfe");
+        assert!(json.contains(r#""module":"web","base64":"//4=","revision""#), "{json}");
+        assert_eq!(fault, Some((Why::Json, "the value is not JSON: it is not UTF-8".to_owned())));
+        let (json, fault) = given(b"");
+        assert!(json.contains(r#""text":"""#), "{json}");
+        assert_eq!(fault, Some((Why::Json, "the value is empty".to_owned())));
+    }
+
+    #[test]
+    fn a_registry_entry_gives_its_stored_fields_and_a_stranger_its_value() {
+        let names = vec!["secret".to_owned()];
+        let ours =
+            br#"{"kind":"secret","domain":"secrets","module":"mesh-vault","verb":"mesh-vault.secret"}"#;
+        assert_eq!(
+            entry(Bucket::Registry, "secret", &names, ours).to_json(),
+            r#"{"kind":"secret","domain":"secrets","module":"mesh-vault","verb":"mesh-vault.secret","revision":41,"at":"2026-11-29T13:26:00.5Z"}"#
+        );
+        assert_eq!(
+            entry(Bucket::Registry, "secret", &names, b"[1]").to_json(),
+            r#"{"kind":"secret","value":[1],"revision":41,"at":"2026-11-29T13:26:00.5Z"}"#
+        );
+    }
+
+    #[test]
+    fn a_page_ends_at_its_limit_and_says_where_to_go_on() {
+        let seat = Identity { id: "i".to_owned(), version: "0.1.0".to_owned() };
+        let mut page = Page::new(2, 64 * 1024);
+        assert!(page.add("a", Some("1".to_owned()), vec![]));
+        assert!(page.add("b", None, vec!["{}".to_owned()]));
+        assert!(page.add("c", Some("2".to_owned()), vec![]));
+        assert!(!page.add("d", Some("3".to_owned()), vec![]));
+        let as_of = json(&AsOf { sequence: 7, at: None });
+        assert_eq!(
+            page.to_json(What::Needs, None, &as_of, &seat),
+            r#"{"type":"io.mesh.provisioner.v1.needs_response","what":"needs","entries":[1,2],"malformed":[{}],"malformed_total":1,"next":"c","as_of":{"sequence":7},"seat":{"id":"i","version":"0.1.0"}}"#
+        );
+    }
+
+    #[test]
+    fn a_page_ends_before_it_outgrows_its_budget_but_always_gets_on() {
+        let mut page = Page::new(100, ENVELOPE_BYTES + 100);
+        assert!(page.add("a", Some("x".repeat(200)), vec![]), "an item always fits an empty page");
+        assert!(!page.add("b", Some("y".to_owned()), vec![]));
+        let mut page = Page::new(100, ENVELOPE_BYTES + 100);
+        assert!(page.add("a", Some("x".repeat(50)), vec![]));
+        assert!(page.add("b", Some("x".repeat(40)), vec![]));
+        assert!(!page.add("c", Some("x".repeat(10)), vec![]));
+    }
+
+    #[test]
+    fn complaints_are_counted_beyond_those_listed_and_look_alikes_stay_together() {
+        let seat = Identity { id: "i".to_owned(), version: "0.1.0".to_owned() };
+        let mut page = Page::new(1, 64 * 1024);
+        for at in 0..150 {
+            assert!(page.add(&format!("{at:03}"), None, vec!["0".to_owned()]));
+        }
+        assert!(page.add("x", Some("1".to_owned()), vec![]));
+        assert!(!page.add("y", Some("2".to_owned()), vec![]));
+        assert!(page.add("x", Some("3".to_owned()), vec![]), "the same place again");
+        let body = page.to_json(What::Needs, Some(false), "{}", &seat);
+        assert!(body.contains(r#""ok":false,"entries":[1,3]"#), "{body}");
+        assert!(body.contains(r#""malformed_total":150,"next":"x""#), "{body}");
+        assert_eq!(body.matches("0,").count(), 99 + 1, "100 listed: {body}");
+    }
+}
