@@ -1,0 +1,653 @@
+//! The seat: a pure machine. [`Seat::handle`] takes what happened and returns what is to be done;
+//! [`Seat::next_deadline`] says when it wants to be woken if nothing happens.
+//!
+//! Nothing under `src/seat/` knows a clock, a thread, a random number, the environment or the bus library: time and
+//! jitter come in, so that a whole life of the seat can be played through in a test.
+
+mod action;
+mod calls;
+mod event;
+mod failure;
+mod health;
+mod notice;
+mod pass;
+mod question;
+mod reading;
+mod reply;
+mod requests;
+mod scan;
+
+pub use action::Action;
+pub use event::Event;
+pub use failure::Refusal;
+pub use health::{Counters, Health, PassHealth, RegistryHealth};
+pub use reply::check_prefix;
+
+use crate::wire::answer::{self, Identity, json};
+use crate::wire::request::{Ask, What};
+use crate::wire::service::{self, Monitor, Work};
+use crate::wire::{INBOX, Outgoing, VERB};
+use calls::{Call, Calls, Owner};
+use failure::Cause;
+use log::Level;
+use notice::Notices;
+use pass::Pass;
+use question::{Frame, Want};
+use requests::{Requests, Taken};
+use serde_json::value::RawValue;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// The largest answer, in bytes, whatever the bus would carry.
+const PAGE_BYTES: usize = 512 * 1024;
+
+/// What an answer leaves free of the bus's largest message, in bytes, for headers and the subject.
+const PAYLOAD_MARGIN: usize = 8 * 1024;
+
+/// The wait after the first failed attempt to connect, and the longest.
+const FIRST_RECONNECT: Duration = Duration::from_millis(250);
+const LAST_RECONNECT: Duration = Duration::from_secs(4);
+
+/// How long a server that is about to shut down is left to find out that another one does not take us yet.
+const MOVE_AGAIN: Duration = Duration::from_secs(2);
+
+/// How long the answers of other holders of the seat are collected.
+const PRESENCE_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a seat that ends answers what is under way.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How many other holders of the seat are remembered.
+const MAX_OTHERS: usize = 16;
+
+/// What a seat is told at its start.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Who it is.
+    pub identity: Identity,
+    /// When it started, as RFC 3339.
+    pub started: String,
+    /// How often the registry is written anew.
+    pub every: Duration,
+    /// First tokens of reply subjects that may be answered beside the usual ones.
+    pub reply_prefixes: Vec<String>,
+    /// Where jitter comes from: any number, another one for each seat.
+    pub jitter_seed: u64,
+}
+
+/// The connection, as far as the seat knows of it.
+#[derive(Debug)]
+enum Link {
+    /// There is none; the next attempt is due then.
+    Down { retry: Duration, attempts: u32, why: String },
+    /// An attempt is under way.
+    Connecting { attempts: u32, why: String },
+    /// There is one.
+    Up { server: String, max_payload: usize, move_at: Option<Duration> },
+}
+
+/// The provisioner's seat.
+#[derive(Debug)]
+pub struct Seat {
+    settings: Settings,
+    link: Link,
+    denied_subscriptions: BTreeSet<String>,
+    calls: Calls,
+    requests: Requests,
+    pass: Pass,
+    presence_due: Option<Duration>,
+    presence_ends: Option<Duration>,
+    others_heard: Vec<Identity>,
+    others: Vec<Identity>,
+    stopping: Option<Duration>,
+    notices: Notices,
+    counters: Counters,
+    work: Work,
+    last_bus_error: Option<String>,
+    jitter: u64,
+    actions: Vec<Action>,
+}
+
+impl Seat {
+    /// A seat without a connection, which wants one at once.
+    pub fn new(settings: Settings) -> Self {
+        Seat {
+            link: Link::Down {
+                retry: Duration::ZERO,
+                attempts: 0,
+                why: "it has not been tried yet".to_owned(),
+            },
+            denied_subscriptions: BTreeSet::new(),
+            calls: Calls::default(),
+            requests: Requests::default(),
+            pass: Pass::new(settings.every),
+            presence_due: None,
+            presence_ends: None,
+            others_heard: Vec::new(),
+            others: Vec::new(),
+            stopping: None,
+            notices: Notices::default(),
+            counters: Counters::default(),
+            work: Work::default(),
+            last_bus_error: None,
+            jitter: settings.jitter_seed,
+            actions: Vec::new(),
+            settings,
+        }
+    }
+
+    /// Takes what happened, `now` (time since the start), and returns what is to be done, in order.
+    #[must_use]
+    pub fn handle(&mut self, event: Event, now: Duration) -> Vec<Action> {
+        match event {
+            Event::Up { server, max_payload } => self.up(server, max_payload, now),
+            Event::Down { why } => self.down(why, now),
+            Event::Protest(words) => self.protest(&words, now),
+            Event::MaxPayload(bytes) => {
+                if let Link::Up { max_payload, .. } = &mut self.link {
+                    *max_payload = bytes;
+                }
+            }
+            Event::LameDuck => self.lame_duck(now),
+            Event::Request { subject, reply, body } => self.request(&subject, reply, &body, now),
+            Event::Answer { call, no_responders, body } => {
+                let body = if no_responders { Err(Cause::NoResponders) } else { Ok(body.as_slice()) };
+                self.answer(call, body, now);
+            }
+            Event::Overrun(count) => {
+                self.counters.overrun += count;
+                self.notice(
+                    Level::Warn,
+                    "overrun",
+                    "requests come faster than they can be taken: some are lost",
+                    now,
+                );
+            }
+            Event::Undelivered(count) => {
+                self.counters.undelivered += count;
+                self.notice(
+                    Level::Warn,
+                    "undelivered",
+                    "the connection takes nothing: answers are lost",
+                    now,
+                );
+            }
+            Event::Reload => {
+                self.say(Level::Info, "registry pass asked for");
+                if self.is_up() {
+                    self.pass.request(now);
+                    self.presence_due = Some(now);
+                }
+            }
+            Event::Stop => self.stop(now),
+            Event::Due => {}
+        }
+        self.go_on(now);
+        std::mem::take(&mut self.actions)
+    }
+
+    /// When the seat wants to be woken with [`Event::Due`] if nothing happens before: to try to connect, to begin
+    /// a pass, to give up on an answer or a request, to ask who else is there, or to end.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        let (retry, move_at) = match &self.link {
+            Link::Down { retry, .. } => (Some(*retry), None),
+            Link::Connecting { .. } => (None, None),
+            Link::Up { move_at, .. } => (None, *move_at),
+        };
+        let requests = self.requests.due();
+        [
+            retry,
+            move_at,
+            requests,
+            self.calls.due(),
+            self.pass.due(),
+            self.presence_due,
+            self.presence_ends,
+            self.stopping,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Whether the seat serves: connected, with its subscriptions.
+    pub fn is_serving(&self) -> bool {
+        self.is_up() && self.denied_subscriptions.is_empty() && self.stopping.is_none()
+    }
+
+    /// How the seat is.
+    pub fn health(&self, now: Duration) -> Health {
+        let ago = |then: Duration| now.saturating_sub(then).as_secs();
+        let mut missing = Vec::new();
+        let server = match &self.link {
+            Link::Up { server, .. } => Some(server.clone()),
+            Link::Down { why, .. } | Link::Connecting { why, .. } => {
+                missing.push(format!("not connected to the bus: {why}"));
+                None
+            }
+        };
+        for subject in &self.denied_subscriptions {
+            missing.push(format!("the bus denies the subscription of {subject:?}: grant the seat the rights that mesh-provisioner permissions seat prints"));
+        }
+        match (self.pass.verified(), self.pass.last()) {
+            (Some(verified), _) if now <= verified + self.pass.every() * 2 => {}
+            (_, Some((_, Err(why)))) => missing.push(why.clone()),
+            _ => missing.push("the registry has not been verified yet".to_owned()),
+        }
+        if self.stopping.is_some() {
+            missing.push("the seat is stopping".to_owned());
+        }
+        Health {
+            live: true,
+            ready: missing.is_empty(),
+            missing,
+            server,
+            uptime_seconds: now.as_secs(),
+            registry: RegistryHealth {
+                verified_seconds_ago: self.pass.verified().map(ago),
+                last_pass_seconds_ago: self.pass.last().map(|(ended, _)| ago(*ended)),
+                last_pass: self.pass.last().map(|(_, outcome)| match outcome {
+                    Ok(tally) => PassHealth::Done {
+                        put: tally.put,
+                        deleted: tally.deleted,
+                        unchanged: tally.unchanged,
+                    },
+                    Err(why) => PassHealth::Failed { error: why.clone() },
+                }),
+            },
+            other_seats: self.others.clone(),
+            counters: self.counters,
+            last_bus_error: self.last_bus_error.clone(),
+        }
+    }
+
+    const fn is_up(&self) -> bool {
+        matches!(self.link, Link::Up { .. })
+    }
+
+    fn say(&mut self, level: Level, text: impl Into<String>) {
+        self.actions.push(Action::Say(level, text.into()));
+    }
+
+    fn notice(&mut self, level: Level, kind: &str, text: &str, now: Duration) {
+        self.actions.extend(self.notices.say(level, kind, text, now));
+    }
+
+    /// A number from 0 up to 1, another one each time (splitmix64).
+    fn jitter(&mut self) -> f64 {
+        self.jitter = self.jitter.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.jitter;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let bits = u32::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap_or(0);
+        f64::from(bits) / (f64::from(u32::MAX) + 1.0)
+    }
+
+    fn up(&mut self, server: String, max_payload: usize, now: Duration) {
+        self.counters.connections += 1;
+        self.say(Level::Info, format!("connected to {server}"));
+        self.link = Link::Up { server, max_payload, move_at: None };
+        self.abandon_calls();
+        if self.stopping.is_none() {
+            self.pass.request(now);
+            self.presence_due = Some(now);
+        }
+    }
+
+    fn down(&mut self, why: String, now: Duration) {
+        let attempts = match &self.link {
+            Link::Up { .. } => {
+                self.say(Level::Warn, format!("disconnected: {why}"));
+                0
+            }
+            Link::Connecting { attempts, .. } | Link::Down { attempts, .. } => {
+                let attempts = attempts + 1;
+                self.notice(
+                    Level::Warn,
+                    &format!("connect {why}"),
+                    &format!("cannot connect, trying again: {why}"),
+                    now,
+                );
+                attempts
+            }
+        };
+        let wait = FIRST_RECONNECT.saturating_mul(1 << attempts.min(8)).min(LAST_RECONNECT);
+        let wait = wait.mul_f64(1.0 - self.jitter() / 2.0);
+        self.link = Link::Down { retry: now + wait, attempts, why };
+        self.abandon_calls();
+    }
+
+    /// Answers to what was sent over the connection before will not come over the one after.
+    fn abandon_calls(&mut self) {
+        self.calls.clear();
+        self.requests.begin_anew();
+        self.pass.interrupt();
+        self.presence_due = None;
+        self.presence_ends = None;
+    }
+
+    fn protest(&mut self, words: &str, now: Duration) {
+        self.last_bus_error = Some(words.to_owned());
+        self.notice(Level::Warn, words, &format!("the bus says {words:?}"), now);
+        let subject = words.split('"').nth(1).unwrap_or_default();
+        let lower = words.to_ascii_lowercase();
+        if lower.starts_with("permissions violation for subscription") {
+            self.denied_subscriptions.insert(subject.to_owned());
+        } else if lower.starts_with("permissions violation for publish") {
+            let denied = self.calls.denied(subject, words);
+            for (owner, slot, cause) in denied {
+                self.deliver(owner, slot, Err(cause), now);
+            }
+        }
+    }
+
+    fn lame_duck(&mut self, now: Duration) {
+        if let Link::Up { server, move_at, .. } = &mut self.link {
+            *move_at = Some(now);
+            let line = format!("{server} is about to shut down: moving to another server");
+            self.say(Level::Info, line);
+        }
+    }
+
+    fn stop(&mut self, now: Duration) {
+        if self.stopping.is_some() {
+            return;
+        }
+        self.say(Level::Info, format!("stopping: {} requests under way", self.requests.len()));
+        self.stopping = Some(now + FAREWELL);
+        self.pass.interrupt();
+        self.calls.forget(Owner::Pass);
+        self.presence_due = None;
+        self.actions.push(Action::StopListening);
+    }
+
+    fn request(&mut self, subject: &str, reply: Option<String>, body: &[u8], now: Duration) {
+        let is_verb = subject == VERB;
+        if is_verb {
+            self.counters.requests += 1;
+            self.work.requests += 1;
+        }
+        let Some(reply) = reply else {
+            self.counters.without_reply += 1;
+            let text = "a request came without a reply subject: it cannot be answered";
+            return self.notice(Level::Warn, "without reply", text, now);
+        };
+        if let Some(other) = asking_seat(subject, body) {
+            return self.note_other(other, now);
+        }
+        if !reply::may_answer(&reply, &self.settings.reply_prefixes) {
+            self.counters.refused_replies += 1;
+            let text = format!(
+                "a request came with the reply subject {reply:?}, which is not answered: askers use an inbox under _INBOX or _R_, or one that --reply-prefix names"
+            );
+            return self.notice(Level::Warn, "refused reply", &text, now);
+        }
+        if is_verb {
+            match Ask::parse(body) {
+                Ok(ask) => self.take(ask, reply, now),
+                Err(bad) => self.refuse(reply, now, now, Refusal { code: bad.code, message: bad.message }),
+            }
+        } else if let Some(monitor) = Monitor::of(subject, &self.settings.identity.id) {
+            let seat = &self.settings.identity;
+            let body = match monitor {
+                Monitor::Ping => service::ping(seat),
+                Monitor::Info => service::info(seat),
+                Monitor::Stats => {
+                    service::stats(seat, &self.settings.started, &self.work, &self.counters_json())
+                }
+            };
+            self.send(reply, Vec::new(), body);
+        }
+    }
+
+    /// Remembers another holder of the seat, and asks too if it may not know of us yet.
+    fn note_other(&mut self, other: Identity, now: Duration) {
+        if other.id == self.settings.identity.id {
+            return;
+        }
+        if !self.others_heard.contains(&other) && self.others_heard.len() < MAX_OTHERS {
+            self.others_heard.push(other);
+        }
+        if self.presence_ends.is_none() && self.is_up() {
+            self.presence_due = Some(now);
+        }
+    }
+
+    fn counters_json(&self) -> Box<RawValue> {
+        RawValue::from_string(json(&self.counters)).expect("counters are numbers")
+    }
+
+    fn take(&mut self, ask: Ask, reply: String, now: Duration) {
+        if ask.what == What::Health {
+            let health = self.health(now);
+            let body = answer::health_json(health.ready, &json(&health), &self.settings.identity);
+            return self.reply(reply, now, now, body);
+        }
+        let refused = if self.stopping.is_some() {
+            Err(Refusal::unavailable("the seat is stopping: ask again in a moment"))
+        } else {
+            self.requests.take(ask, reply.clone(), now)
+        };
+        if let Err(refusal) = refused {
+            self.refuse(reply, now, now, refusal);
+        }
+    }
+
+    fn reply(&mut self, to: String, since: Duration, now: Duration, body: String) {
+        if let Link::Up { max_payload, .. } = self.link
+            && body.len() > max_payload
+        {
+            let message = format!(
+                "the answer has {} bytes and the bus carries {max_payload}: ask for less, or raise max_payload of the nats-server",
+                body.len()
+            );
+            return self.refuse(to, since, now, Refusal::unavailable(message));
+        }
+        self.counters.answers += 1;
+        self.work.time += now.saturating_sub(since);
+        self.send(to, Vec::new(), body);
+    }
+
+    fn refuse(&mut self, to: String, since: Duration, now: Duration, refusal: Refusal) {
+        let Refusal { code, message } = refusal;
+        match code {
+            503 => self.counters.unavailable += 1,
+            504 => self.counters.too_late += 1,
+            _ => self.counters.bad_requests += 1,
+        }
+        // A header is one line, whatever an asker or the bus put into the message.
+        let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        if code >= 500 {
+            self.notice(Level::Warn, &line, &format!("answered {code}: {line}"), now);
+        }
+        self.work.errors += 1;
+        self.work.time += now.saturating_sub(since);
+        let body = answer::error_json(code, &message);
+        self.work.last_error = format!("{code}: {line}");
+        self.send(
+            to,
+            vec![("Nats-Service-Error-Code", code.to_string()), ("Nats-Service-Error", line)],
+            body,
+        );
+    }
+
+    fn send(&mut self, subject: String, headers: crate::wire::Headers, body: String) {
+        let message = Outgoing { subject, reply: None, headers, body: body.into_bytes() };
+        self.actions.push(Action::Send(message));
+    }
+
+    fn answer(&mut self, call: u64, body: Result<&[u8], Cause>, now: Duration) {
+        if let Some((owner, slot)) = self.calls.settle(call) {
+            self.deliver(owner, slot, body, now);
+        }
+    }
+
+    fn deliver(&mut self, owner: Owner, slot: usize, body: Result<&[u8], Cause>, now: Duration) {
+        match owner {
+            Owner::Request(id) => {
+                if let Some(question) = self.requests.question(id) {
+                    question.heard(slot, body);
+                }
+            }
+            Owner::Pass => {
+                let jitter = self.jitter();
+                self.pass.heard(slot, body, now, jitter);
+            }
+            Owner::Presence => {
+                if let Some(other) = body.ok().and_then(service::parse_ping) {
+                    self.note_other(other, now);
+                }
+            }
+        }
+    }
+
+    /// Does what became due, gives the answers that are there, and sends what is wanted next.
+    fn go_on(&mut self, now: Duration) {
+        self.try_to_connect(now);
+        while let Some((owner, slot, cause)) = self.calls.overdue(now) {
+            self.deliver(owner, slot, Err(cause), now);
+        }
+        if self.pass.due().is_some_and(|due| now >= due) && self.is_up() && self.stopping.is_none() {
+            self.pass.begin();
+        }
+        self.look_for_others(now);
+        self.answer_requests(now);
+        self.send_wanted(now);
+        // What is wanted next may already be known, such as the keys of an empty bucket.
+        self.answer_requests(now);
+        for (level, line) in self.pass.lines() {
+            self.notice(level, &line.clone(), &line, now);
+        }
+        self.end_if_done(now);
+    }
+
+    fn try_to_connect(&mut self, now: Duration) {
+        match &mut self.link {
+            Link::Down { retry, attempts, why } if now >= *retry => {
+                let (attempts, why) = (*attempts, std::mem::take(why));
+                self.link = Link::Connecting { attempts, why };
+                self.denied_subscriptions.clear();
+                self.actions.push(Action::Connect);
+            }
+            Link::Up { move_at: Some(at), .. } if now >= *at => {
+                *at = now + MOVE_AGAIN;
+                self.actions.push(Action::Connect);
+            }
+            _ => {}
+        }
+    }
+
+    fn look_for_others(&mut self, now: Duration) {
+        if self.presence_due.is_some_and(|due| now >= due) && self.is_up() {
+            self.presence_due = Some(now + self.settings.every);
+            self.presence_ends = Some(now + PRESENCE_WAIT);
+            self.calls.forget(Owner::Presence);
+            let request = crate::wire::jetstream::Request {
+                subject: service::ping_subject(),
+                headers: Vec::new(),
+                body: service::ping(&self.settings.identity).into_bytes(),
+            };
+            self.call(Owner::Presence, Want { slot: 0, request, lists: false }, now);
+        }
+        if self.presence_ends.is_some_and(|ends| now >= ends) {
+            self.presence_ends = None;
+            self.calls.forget(Owner::Presence);
+            let others = std::mem::take(&mut self.others_heard);
+            let before = std::mem::replace(&mut self.others, others.clone());
+            for other in others.into_iter().filter(|other| !before.contains(other)) {
+                let version = &self.settings.identity.version;
+                let difference = if other.version == *version {
+                    "the same version: they do each other no harm, but one is enough".to_owned()
+                } else {
+                    format!(
+                        "version {} beside {version}: they may write different registries, stop one of them",
+                        other.version
+                    )
+                };
+                self.say(Level::Warn, format!("the seat is also held by {}, {difference}", other.id));
+            }
+        }
+    }
+
+    fn answer_requests(&mut self, now: Duration) {
+        while let Some((taken, outcome)) = self.requests.answered() {
+            self.settle(taken, outcome, now);
+        }
+        while let Some((taken, refusal)) = self.requests.overdue(now) {
+            self.settle(taken, Err(refusal), now);
+        }
+    }
+
+    fn settle(&mut self, taken: Taken, outcome: Result<String, Refusal>, now: Duration) {
+        self.calls.forget(Owner::Request(taken.id));
+        match outcome {
+            Ok(body) => self.reply(taken.reply, taken.since, now, body),
+            Err(refusal) => self.refuse(taken.reply, taken.since, now, refusal),
+        }
+    }
+
+    /// Sends what the pass and the questions want, as far as the bounds allow. Each question has its share of the
+    /// outstanding requests, so that a large one does not hold up a small one.
+    fn send_wanted(&mut self, now: Duration) {
+        let Link::Up { max_payload, .. } = self.link else { return };
+        let page_bytes = PAGE_BYTES.min(max_payload.saturating_sub(PAYLOAD_MARGIN).max(max_payload / 2));
+        self.requests.begin(&Frame { page_bytes, seat: self.settings.identity.clone() });
+        while self.calls.room() > 0
+            && let Some(want) = self.pass.want()
+        {
+            self.call(Owner::Pass, want, now);
+        }
+        let ids: Vec<u64> = self.requests.under_way().map(|(id, _)| id).collect();
+        let share = calls::MAX_OUTSTANDING / ids.len().max(1);
+        for id in ids {
+            let owner = Owner::Request(id);
+            let mut outstanding = self.calls.outstanding(owner);
+            while self.calls.room() > 0 && outstanding < share {
+                let may_list = self.calls.may_list();
+                let want = self.requests.question(id).and_then(|question| question.want(may_list));
+                let Some(want) = want else { break };
+                self.call(owner, want, now);
+                outstanding += 1;
+            }
+        }
+    }
+
+    fn call(&mut self, owner: Owner, want: Want, now: Duration) {
+        let Want { slot, request, lists } = want;
+        let call = Call { owner, slot, subject: request.subject.clone(), lists, since: now };
+        let number = self.calls.add(call);
+        self.actions.push(Action::Send(Outgoing {
+            subject: request.subject,
+            reply: Some(format!("{}.{number}", self.inbox())),
+            headers: request.headers,
+            body: request.body,
+        }));
+    }
+
+    /// What the subjects of all answers to this seat start with.
+    pub fn inbox(&self) -> String {
+        inbox(&self.settings.identity.id)
+    }
+
+    fn end_if_done(&mut self, now: Duration) {
+        let Some(end) = self.stopping else { return };
+        if self.requests.len() > 0 && now < end && self.is_up() {
+            return;
+        }
+        while let Some(taken) = self.requests.pop() {
+            self.settle(taken, Err(Refusal::unavailable("the seat is stopping: ask again in a moment")), now);
+        }
+        self.actions.push(Action::Exit);
+    }
+}
+
+/// The inbox of the seat `id`.
+pub fn inbox(id: &str) -> String {
+    format!("{INBOX}.{id}")
+}
+
+/// Who sent this, if it is the question of a seat who else is there: its body says who asks. Its answers go to
+/// a seat's private inbox, which no other seat may write to, so seats know each other by their questions.
+fn asking_seat(subject: &str, body: &[u8]) -> Option<Identity> {
+    if subject == service::ping_subject() && !body.is_empty() { service::parse_ping(body) } else { None }
+}

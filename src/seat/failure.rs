@@ -1,0 +1,79 @@
+//! Why the bus could not be read or written, in words that say what to do next.
+
+use crate::bucket::Bucket;
+use crate::wire::jetstream::ApiError;
+
+/// An error answer: its code and its sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// 400, 413, 503 or 504 (PROTOCOL.md, "Errors").
+    pub code: u16,
+    /// What happened, to which thing, and what to do next.
+    pub message: String,
+}
+
+impl Refusal {
+    /// The bus refuses or lacks what is needed, or the seat cannot take it on.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Refusal { code: 503, message: message.into() }
+    }
+
+    /// It took too long.
+    pub fn too_late(message: impl Into<String>) -> Self {
+        Refusal { code: 504, message: message.into() }
+    }
+}
+
+/// Why a request to the bus came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The bus answered with an error.
+    Api(ApiError),
+    /// The bus denied the publish, in its own words.
+    Denied(String),
+    /// Nobody listens on the subject.
+    NoResponders,
+    /// No answer came in time.
+    Silent,
+    /// The bucket changed so quickly that no whole list of its keys could be had.
+    Unsteady,
+}
+
+impl Cause {
+    /// What happened to `bucket`, and what to do next.
+    pub(super) fn tell(&self, bucket: Bucket) -> String {
+        match self {
+            Cause::Api(error) => match error.err_code() {
+                Some(ApiError::NO_STREAM) => {
+                    format!("bucket {bucket} does not exist: run mesh-provisioner init")
+                }
+                Some(code) if ApiError::JETSTREAM_OFF.contains(&code) => {
+                    format!(
+                        "bucket {bucket} cannot be reached: {error}: enable JetStream for the seat's account"
+                    )
+                }
+                _ => format!("bucket {bucket} cannot be reached: {error}"),
+            },
+            Cause::Denied(words) => format!(
+                "bucket {bucket} cannot be reached: the bus says {words:?}: grant the seat the rights that mesh-provisioner permissions seat prints"
+            ),
+            Cause::NoResponders => format!(
+                "bucket {bucket} cannot be reached: JetStream does not answer on this bus: enable it, or wait until it has started"
+            ),
+            Cause::Silent => format!(
+                "bucket {bucket} cannot be reached: the bus gave no answer in time: look at the load and the log of the nats-server"
+            ),
+            Cause::Unsteady => {
+                format!("bucket {bucket} changed faster than its keys could be listed: ask again")
+            }
+        }
+    }
+
+    /// The same as an error answer.
+    pub(super) fn refuse(&self, bucket: Bucket) -> Refusal {
+        match self {
+            Cause::Silent => Refusal::too_late(self.tell(bucket)),
+            _ => Refusal::unavailable(self.tell(bucket)),
+        }
+    }
+}

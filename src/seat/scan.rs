@@ -1,0 +1,132 @@
+//! One bucket read from end to end: its keys, then the values of those that the question picks.
+
+use super::failure::Cause;
+use super::question::Want;
+use super::reading::{Found, Listed, Listing, Values};
+use crate::bucket::Bucket;
+use crate::wire::answer::AsOf;
+use crate::wire::jetstream;
+
+/// The slot of a request that lists keys; those of values count from 0.
+const LISTING: usize = usize::MAX;
+
+/// A bucket being read.
+#[derive(Debug)]
+pub(super) struct Scan {
+    bucket: Bucket,
+    stage: Stage,
+    as_of: AsOf,
+    total: usize,
+    given: usize,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Listing(Listing),
+    Picking,
+    Reading(Values),
+}
+
+/// What a scan has come to.
+#[derive(Debug)]
+pub(super) enum Scanned {
+    /// Nothing before more is heard.
+    Waiting,
+    /// The whole list of keys; [`Scan::read`] says which of them to read.
+    Listed(Vec<String>),
+    /// The next key, in order, and what is under it.
+    Key(String, Found),
+    /// There is nothing more.
+    End,
+}
+
+impl Scan {
+    /// Reads `bucket`, only what is under the token `node_token` if there is one.
+    pub(super) fn new(bucket: Bucket, node_token: Option<String>) -> Self {
+        Scan {
+            bucket,
+            stage: Stage::Listing(Listing::new(bucket, node_token)),
+            as_of: AsOf { sequence: 0, at: None },
+            total: 0,
+            given: 0,
+        }
+    }
+
+    pub(super) const fn bucket(&self) -> Bucket {
+        self.bucket
+    }
+
+    /// The state of the bucket that the list of keys was taken from.
+    pub(super) fn as_of(&self) -> AsOf {
+        self.as_of.clone()
+    }
+
+    /// How many keys have been given.
+    pub(super) const fn given(&self) -> usize {
+        self.given
+    }
+
+    /// How far it is, in words.
+    pub(super) fn progress(&self) -> String {
+        match self.stage {
+            Stage::Listing(_) => format!("the keys of bucket {} were not listed", self.bucket),
+            _ => format!("{} of {} values of bucket {} were read", self.given, self.total, self.bucket),
+        }
+    }
+
+    pub(super) fn want(&mut self, may_list: bool) -> Option<Want> {
+        match &mut self.stage {
+            Stage::Listing(listing) if may_list => {
+                listing.want().map(|request| Want { slot: LISTING, request, lists: true })
+            }
+            Stage::Reading(values) => {
+                values.want().map(|(slot, request)| Want { slot, request, lists: false })
+            }
+            Stage::Listing(_) | Stage::Picking => None,
+        }
+    }
+
+    pub(super) fn heard(&mut self, slot: usize, body: Result<&[u8], Cause>) -> Result<(), Cause> {
+        let body = body?;
+        match &mut self.stage {
+            Stage::Listing(listing) if slot == LISTING => {
+                listing.heard(jetstream::parse_keys(self.bucket, body).map_err(Cause::Api)?)
+            }
+            Stage::Reading(values) if slot != LISTING => {
+                let message = jetstream::parse_message(body).map_err(Cause::Api)?;
+                values.heard(slot, body.len(), message);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What there is by now.
+    pub(super) fn next(&mut self) -> Scanned {
+        match &mut self.stage {
+            Stage::Listing(listing) => match listing.take() {
+                None => Scanned::Waiting,
+                Some(Listed { keys, last_sequence, last_at }) => {
+                    self.as_of = AsOf { sequence: last_sequence, at: last_at };
+                    self.stage = Stage::Picking;
+                    Scanned::Listed(keys)
+                }
+            },
+            Stage::Picking => Scanned::Waiting,
+            Stage::Reading(values) => match values.next() {
+                Some((key, found)) => {
+                    self.given += 1;
+                    Scanned::Key(key, found)
+                }
+                None if values.is_done() => Scanned::End,
+                None => Scanned::Waiting,
+            },
+        }
+    }
+
+    /// Says which keys to read, in order.
+    pub(super) fn read(&mut self, keys: Vec<String>) {
+        self.total = keys.len();
+        self.stage = Stage::Reading(Values::new(self.bucket, keys));
+    }
+}
