@@ -1,0 +1,507 @@
+//! The only file that knows the `nats` crate.
+//!
+//! A [`Link`] is one connection for its whole life: it is made, it serves, it ends, and then another one is made.
+//! The crate's own way of coming back is not used, because it tells nobody why it fails, keeps the credentials and
+//! certificates of the first time, and waits without limit for a server that says nothing.
+//!
+//! A thread of its own holds the connection, since the crate blocks: `publish` when the socket is full, `flush`
+//! until the server answers. It flushes after every batch, for the crate itself would wait 5 ms. What it blocks in
+//! is watched ([`Link::is_stuck`]), and the answer to a stuck library is the process's end (exit code 75).
+
+#![expect(
+    deprecated,
+    reason = "upstream deprecates the whole synchronous client; it is the one this design needs"
+)]
+
+use super::address::Address;
+use super::probe::{Greeting, probe};
+use super::watch::Watch;
+use crate::config::{Auth, Connection, nkey_seed};
+use crate::wire::Outgoing;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A message as the crate delivers it, for [`Delivery::from`].
+pub type Message = ::nats::Message;
+
+/// How long a server may take to say who it is.
+const GREETING: Duration = Duration::from_secs(3);
+
+/// How long one attempt to connect to a server that has greeted us may take before the library counts as stuck.
+const CONNECTING: Duration = Duration::from_secs(60);
+
+/// How long a write and its flush may take before the library counts as stuck: the link is dead without a close.
+const FLUSHING: Duration = Duration::from_secs(30);
+
+/// A connection on which nothing is sent is tried this often.
+const IDLE: Duration = Duration::from_secs(15);
+
+/// How many messages are published before a flush.
+const BATCH: usize = 256;
+
+/// How many messages, and how many bytes, may wait for the connection to take them.
+const MAX_QUEUED: usize = 8192;
+const MAX_QUEUED_BYTES: usize = 16 * 1024 * 1024;
+
+/// How many tries the crate makes to come back by itself. They are of no use to us but one: a thread that waits in
+/// `flush` for an answer from a connection that broke is released by a reconnect, and by hardly anything else.
+const LIBRARY_RECONNECTS: usize = 8;
+
+/// How many connections may be about to end. More than that means that the library does not let go of them.
+const MAX_LINGERING: usize = 16;
+
+/// How long ago an error of the bus counts as the reason why the connection ended.
+const REASON_AGE: Duration = Duration::from_secs(2);
+
+/// Threads of links that have not ended yet.
+static LINGERING: AtomicUsize = AtomicUsize::new(0);
+
+/// A subscription that a link makes.
+#[derive(Debug, Clone)]
+pub struct Subscribe {
+    /// Its subject.
+    pub subject: String,
+    /// Its queue group.
+    pub queue: Option<&'static str>,
+    /// How many messages may wait to be taken; what comes beyond is dropped and counted.
+    pub limit: usize,
+    /// Whether it brings requests, so that [`Link::stop_listening`] gives it up.
+    pub listens: bool,
+}
+
+/// What happens to a connection.
+#[derive(Debug)]
+pub enum Life {
+    /// It is up and its subscriptions are in place.
+    Up(Up),
+    /// From now on the server takes messages of at most so many bytes.
+    MaxPayload(usize),
+    /// The server is about to shut down.
+    LameDuck,
+    /// It ended, or could not be made: why. Nothing comes after this.
+    Down(String),
+}
+
+/// A connection that is up.
+#[derive(Debug)]
+pub struct Up {
+    /// The server in words: its address, name and version.
+    pub server: String,
+    /// The largest message it takes, in bytes.
+    pub max_payload: usize,
+    /// Other servers of the cluster, as this one says.
+    pub cluster: Vec<Address>,
+    /// The messages of each subscription, in the order in which they were asked for.
+    pub messages: Vec<Receiver<Message>>,
+}
+
+/// A message that came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// The subject it was sent to.
+    pub subject: String,
+    /// Where an answer is to go.
+    pub reply: Option<String>,
+    /// The bus itself answers that nobody listens on a subject.
+    pub no_responders: bool,
+    /// The code and the words of a service's error.
+    pub error: Option<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl From<Message> for Delivery {
+    fn from(message: Message) -> Self {
+        let header = |name: &str| message.headers.as_ref().and_then(|headers| headers.get(name)).cloned();
+        Delivery {
+            no_responders: message.is_no_responders(),
+            error: header("Nats-Service-Error-Code")
+                .map(|code| (code, header("Nats-Service-Error").unwrap_or_default())),
+            subject: message.subject,
+            reply: message.reply,
+            body: message.data,
+        }
+    }
+}
+
+enum Order {
+    Publish(Outgoing),
+    StopListening,
+    Close(Sender<()>),
+}
+
+/// One connection, from the attempt to make it to its end. Dropping it ends it.
+#[derive(Debug)]
+pub struct Link {
+    life: Receiver<Life>,
+    protests: Receiver<String>,
+    orders: Sender<Order>,
+    shared: Arc<Shared>,
+}
+
+/// What the link's thread, the crate's callbacks and the owner of the link look at together.
+#[derive(Debug)]
+struct Shared {
+    watch: Watch,
+    queued_bytes: AtomicUsize,
+    overrun: AtomicU64,
+    unsent: AtomicU64,
+    ended: AtomicBool,
+    last_protest: Mutex<Option<(Instant, String)>>,
+    subscriptions: Mutex<Vec<(bool, ::nats::Subscription)>>,
+}
+
+impl Link {
+    /// Begins to connect to the first of `servers` that takes us, as `client`, with these subscriptions.
+    pub fn open(
+        settings: Arc<Connection>,
+        servers: Vec<Address>,
+        client: String,
+        subscribe: Vec<Subscribe>,
+    ) -> io::Result<Link> {
+        let (life_sender, life) = bounded(16);
+        let (protest_sender, protests) = bounded(64);
+        let (orders, order_receiver) = bounded(MAX_QUEUED);
+        let shared = Arc::new(Shared {
+            watch: Watch::new(),
+            queued_bytes: AtomicUsize::new(0),
+            overrun: AtomicU64::new(0),
+            unsent: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            last_protest: Mutex::new(None),
+            subscriptions: Mutex::new(Vec::new()),
+        });
+        let thread = LinkThread {
+            settings,
+            servers,
+            client,
+            subscribe,
+            life: life_sender,
+            protests: protest_sender,
+            orders: order_receiver,
+            shared: Arc::clone(&shared),
+        };
+        LINGERING.fetch_add(1, Ordering::Relaxed);
+        thread::Builder::new().name("bus".to_owned()).spawn(move || {
+            thread.run();
+            LINGERING.fetch_sub(1, Ordering::Relaxed);
+        })?;
+        Ok(Link { life, protests, orders, shared })
+    }
+
+    /// What happens to the connection.
+    pub const fn life(&self) -> &Receiver<Life> {
+        &self.life
+    }
+
+    /// What the bus protests against (`-ERR`), in its own words.
+    pub const fn protests(&self) -> &Receiver<String> {
+        &self.protests
+    }
+
+    /// Publishes a message at once, without waiting. `false`: so much waits already that this one is dropped.
+    #[must_use]
+    pub fn publish(&self, message: Outgoing) -> bool {
+        let bytes = message.body.len();
+        let queued = &self.shared.queued_bytes;
+        if queued.fetch_add(bytes, Ordering::Relaxed) <= MAX_QUEUED_BYTES
+            && self.orders.try_send(Order::Publish(message)).is_ok()
+        {
+            return true;
+        }
+        queued.fetch_sub(bytes, Ordering::Relaxed);
+        false
+    }
+
+    /// Gives up the subscriptions that bring requests.
+    pub fn stop_listening(&self) {
+        self.orders.try_send(Order::StopListening).ok();
+    }
+
+    /// Ends the connection once everything has left, and waits for that at most so long.
+    pub fn close(self, at_most: Duration) {
+        let (closed, wait) = bounded(1);
+        if self.orders.try_send(Order::Close(closed)).is_ok() {
+            wait.recv_timeout(at_most).ok();
+        }
+    }
+
+    /// How many messages were dropped since the last call because nobody took them in time.
+    pub fn take_overrun(&self) -> u64 {
+        self.shared.overrun.swap(0, Ordering::Relaxed)
+    }
+
+    /// How many messages could not be published since the last call.
+    pub fn take_unsent(&self) -> u64 {
+        self.shared.unsent.swap(0, Ordering::Relaxed)
+    }
+
+    /// Whether the library is in a step that it should have returned from long ago, or does not let go of
+    /// connections that ended: only the process's end helps.
+    pub fn is_stuck(&self) -> bool {
+        self.shared.watch.is_stuck() || LINGERING.load(Ordering::Relaxed) > MAX_LINGERING
+    }
+}
+
+struct LinkThread {
+    settings: Arc<Connection>,
+    servers: Vec<Address>,
+    client: String,
+    subscribe: Vec<Subscribe>,
+    life: Sender<Life>,
+    protests: Sender<String>,
+    orders: Receiver<Order>,
+    shared: Arc<Shared>,
+}
+
+impl LinkThread {
+    fn run(self) {
+        let mut failures = Vec::new();
+        for server in &self.servers {
+            match self.connect(server) {
+                Ok((connection, up)) => {
+                    let max_payload = up.max_payload;
+                    if self.life.try_send(Life::Up(up)).is_ok() {
+                        self.serve(&connection, max_payload);
+                    }
+                    lock(&self.shared.subscriptions).clear();
+                    return;
+                }
+                Err(why) => failures.push(format!("{server}: {why}")),
+            }
+        }
+        end(&self.shared, &self.life, failures.join("; "));
+    }
+
+    fn connect(&self, server: &Address) -> Result<(::nats::Connection, Up), String> {
+        let (socket, greeting) = self.shared.watch.step(CONNECTING, || probe(server, GREETING))?;
+        if greeting.lame_duck {
+            return Err("the server is about to shut down".to_owned());
+        }
+        let tls = &self.settings.tls;
+        let wants_tls = server.tls || tls.ca.is_some() || tls.cert.is_some();
+        let url = url(server, socket, wants_tls || greeting.tls_required);
+        let options = self.options(wants_tls)?;
+        let connection = self
+            .shared
+            .watch
+            .step(CONNECTING, || options.connect(url.as_str()))
+            .map_err(|error| explain(&error.to_string(), &greeting))?;
+        let mut messages = Vec::new();
+        for wanted in &self.subscribe {
+            let subscription = match wanted.queue {
+                Some(queue) => connection.queue_subscribe(&wanted.subject, queue),
+                None => connection.subscribe(&wanted.subject),
+            };
+            let subscription = subscription.map_err(|error| format!("cannot subscribe: {error}"))?;
+            subscription.set_message_limits(wanted.limit);
+            messages.push(subscription.receiver().clone());
+            lock(&self.shared.subscriptions).push((wanted.listens, subscription));
+        }
+        self.flush(&connection).map_err(|error| format!("the connection broke at once: {error}"))?;
+        let up = Up {
+            server: format!("{server} ({}, nats-server {})", greeting.name, greeting.version),
+            max_payload: connection.max_payload(),
+            cluster: greeting.connect_urls,
+            messages,
+        };
+        Ok((connection, up))
+    }
+
+    fn options(&self, wants_tls: bool) -> Result<::nats::Options, String> {
+        let options = match &self.settings.auth {
+            Auth::None => ::nats::Options::new(),
+            Auth::UserPassword { user, password } => ::nats::Options::with_user_pass(user, password.expose()),
+            Auth::Token(token) => ::nats::Options::with_token(token.expose()),
+            Auth::Creds(path) => ::nats::Options::with_credentials(path),
+            Auth::Nkey(path) => {
+                let text = fs::read_to_string(path)
+                    .map_err(|error| format!("the nkey file {} cannot be read: {error}", path.display()))?;
+                let pair = nkey_seed(&text).and_then(|seed| nkeys::KeyPair::from_seed(seed).ok());
+                let pair =
+                    pair.ok_or_else(|| format!("the nkey file {} holds no user seed", path.display()))?;
+                let public = pair.public_key();
+                ::nats::Options::with_nkey(&public, move |nonce| pair.sign(nonce).unwrap_or_default())
+            }
+        };
+        let mut options = options
+            .with_name(&self.client)
+            .tls_required(wants_tls)
+            .max_reconnects(LIBRARY_RECONNECTS)
+            // Nothing that was meant for a connection goes out on another one.
+            .reconnect_buffer_size(0)
+            .reconnect_delay_callback(|tries| match tries {
+                0 => Duration::ZERO,
+                tries => Duration::from_millis(250 << tries.min(LIBRARY_RECONNECTS)),
+            });
+        let tls = &self.settings.tls;
+        if let Some(ca) = &tls.ca {
+            options = options.add_root_certificate(ca);
+        }
+        if let (Some(cert), Some(key)) = (&tls.cert, &tls.key) {
+            options = options.client_cert(cert, key);
+        }
+        Ok(self.callbacks(options))
+    }
+
+    /// The callbacks run on the crate's threads, some with its locks held: they only leave word.
+    fn callbacks(&self, options: ::nats::Options) -> ::nats::Options {
+        let protest = {
+            let (shared, protests) = (Arc::clone(&self.shared), self.protests.clone());
+            move |error: io::Error| {
+                let words = error.to_string();
+                if words.starts_with("slow consumer") {
+                    shared.overrun.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+                *lock(&shared.last_protest) = Some((Instant::now(), words.clone()));
+                protests.try_send(words).ok();
+            }
+        };
+        let disconnect = {
+            let (shared, life) = (Arc::clone(&self.shared), self.life.clone());
+            move || {
+                let reason = lock(&shared.last_protest).take().filter(|(at, _)| at.elapsed() < REASON_AGE);
+                let why = match reason {
+                    Some((_, words)) => format!("the server closed the connection: {words:?}"),
+                    None => "the connection broke".to_owned(),
+                };
+                end(&shared, &life, why);
+                // Without them the crate's own reconnect brings no messages that nobody would take.
+                lock(&shared.subscriptions).clear();
+            }
+        };
+        let lame_duck = {
+            let life = self.life.clone();
+            move || {
+                life.try_send(Life::LameDuck).ok();
+            }
+        };
+        options.error_callback(protest).disconnect_callback(disconnect).lame_duck_callback(lame_duck)
+    }
+
+    /// Publishes what comes until the link's owner lets go of it or the connection ends.
+    fn serve(&self, connection: &::nats::Connection, mut max_payload: usize) {
+        loop {
+            let mut next = match self.orders.recv_timeout(IDLE) {
+                Ok(order) => Some(order),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let mut closing = None;
+            let mut published = 0;
+            while let Some(order) = next.take() {
+                match order {
+                    Order::Publish(message) => self.publish(connection, &message),
+                    Order::StopListening => {
+                        lock(&self.shared.subscriptions).retain(|(listens, _)| !listens);
+                    }
+                    Order::Close(closed) => closing = Some(closed),
+                }
+                published += 1;
+                if published < BATCH && closing.is_none() {
+                    next = self.orders.try_recv().ok();
+                }
+            }
+            if let Err(error) = self.flush(connection) {
+                end(&self.shared, &self.life, format!("the connection broke: {error}"));
+                return;
+            }
+            if let Some(closed) = closing {
+                closed.try_send(()).ok();
+                return;
+            }
+            if connection.max_payload() != max_payload {
+                max_payload = connection.max_payload();
+                self.life.try_send(Life::MaxPayload(max_payload)).ok();
+            }
+        }
+    }
+
+    fn publish(&self, connection: &::nats::Connection, message: &Outgoing) {
+        self.shared.queued_bytes.fetch_sub(message.body.len(), Ordering::Relaxed);
+        // The server closes the connection of whoever sends a larger message, and the crate does not look.
+        let fits = message.payload_bytes() <= connection.max_payload();
+        let headers = message.headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let headers: Option<::nats::HeaderMap> = (!message.headers.is_empty()).then(|| headers.collect());
+        let sent = fits
+            && self.shared.watch.step(FLUSHING, || {
+                let reply = message.reply.as_deref();
+                connection
+                    .publish_with_reply_or_headers(&message.subject, reply, headers.as_ref(), &message.body)
+                    .is_ok()
+            });
+        if !sent {
+            self.shared.unsent.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn flush(&self, connection: &::nats::Connection) -> io::Result<()> {
+        self.shared.watch.step(FLUSHING, || connection.flush_timeout(FLUSHING))
+    }
+}
+
+/// Says that the connection ended, once.
+fn end(shared: &Shared, life: &Sender<Life>, why: String) {
+    if !shared.ended.swap(true, Ordering::Relaxed) {
+        life.try_send(Life::Down(why)).ok();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The one address that the crate is to dial: the very socket that was probed, but for TLS the name that the
+/// certificate must be for.
+fn url(server: &Address, socket: SocketAddr, tls: bool) -> String {
+    let scheme = if tls { "tls" } else { "nats" };
+    if !tls {
+        return format!("{scheme}://{socket}");
+    }
+    Address { tls, ..server.clone() }.to_string()
+}
+
+/// The crate's error in words that say what to do.
+fn explain(error: &str, greeting: &Greeting) -> String {
+    let has = |part: &str| error.contains(part);
+    if has("Authorization Violation") || has("Authentication") {
+        return format!("the server refuses the credentials ({error}): check user, password, creds or nkey");
+    }
+    if has("platform certs") {
+        return format!(
+            "{error}: SSL_CERT_FILE or SSL_CERT_DIR names a file that is not there: unset it or mend it"
+        );
+    }
+    if has("invalid peer certificate") || has("UnknownIssuer") {
+        let next = if has("Expired") {
+            "the server's certificate has expired: renew it"
+        } else if has("NotValidForName") {
+            "the server's certificate is not for the name in --server: use a name that it is for"
+        } else {
+            "the server's certificate is not signed by a known CA: name its CA with --tls-ca"
+        };
+        return format!("TLS: {next} ({error})");
+    }
+    if has("CertificateRequired")
+        || has("certificate required")
+        || has("BadCertificate")
+        || has("bad certificate")
+    {
+        return format!(
+            "TLS: the server wants a client certificate that it knows: give --tls-cert and --tls-key ({error})"
+        );
+    }
+    if greeting.tls_required && (has("closed") || has("reset")) {
+        return format!(
+            "TLS: the server ended the handshake ({error}): it may want a client certificate (--tls-cert, --tls-key)"
+        );
+    }
+    error.to_owned()
+}

@@ -1,0 +1,51 @@
+//! A watch over steps that the client library may never return from.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Says whether a step has taken longer than it may. One thread takes the steps, any may look.
+#[derive(Debug)]
+pub(super) struct Watch {
+    start: Instant,
+    /// Milliseconds after `start` until which the step may take; 0 while there is none.
+    limit: AtomicU64,
+}
+
+impl Watch {
+    pub(super) fn new() -> Self {
+        Watch { start: Instant::now(), limit: AtomicU64::new(0) }
+    }
+
+    /// Takes a step that may take so long.
+    pub(super) fn step<T>(&self, may_take: Duration, step: impl FnOnce() -> T) -> T {
+        let limit = self.start.elapsed() + may_take;
+        self.limit.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let result = step();
+        self.limit.store(0, Ordering::Relaxed);
+        result
+    }
+
+    /// Whether a step is under way that has taken too long.
+    pub(super) fn is_stuck(&self) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        limit != 0 && self.start.elapsed().as_millis() > u128::from(limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_step_that_outlasts_its_limit_is_stuck() {
+        let watch = Watch::new();
+        assert!(!watch.is_stuck());
+        watch.step(Duration::from_secs(60), || assert!(!watch.is_stuck()));
+        watch.step(Duration::from_millis(1), || {
+            while !watch.is_stuck() {
+                std::thread::yield_now();
+            }
+        });
+        assert!(!watch.is_stuck(), "a step that ended is not stuck");
+    }
+}

@@ -1,0 +1,240 @@
+//! The files that a connection reads: are they there, readable, and roughly what they should be.
+//!
+//! The connection reads them anew each time it is made, so nothing of them is kept here. A look at the start
+//! is worth it all the same: "holds no certificate" today is better than a failed handshake to be puzzled
+//! over.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::{ConfigError, Setting};
+
+/// More than any of these files needs; a larger one was named by mistake.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// What a file is for, and so what it has to hold.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// A user's JWT and seed, as `nsc` and the `nats` tool write them.
+    Creds,
+    /// A user's seed, bare or decorated.
+    Nkey,
+    /// One or more certificates in PEM.
+    Certificate,
+    /// A private key in PEM.
+    Key,
+}
+
+impl Kind {
+    /// What the contents lack, or `None`.
+    fn lack(self, contents: &str) -> Option<&'static str> {
+        let (holds, lack) = match self {
+            Self::Creds if !contents.contains("BEGIN NATS USER JWT") => (false, "no user JWT"),
+            // The client library finds the seed only by a whole last line.
+            Self::Creds if contents.ends_with('-') => (false, "no line end after its last line"),
+            Self::Creds | Self::Nkey => (nkey_seed(contents).is_some(), "no user seed (a line SU…)"),
+            Self::Certificate => (contents.contains("-----BEGIN CERTIFICATE-----"), "no certificate in PEM"),
+            Self::Key => (contents.contains("PRIVATE KEY-----"), "no private key in PEM"),
+        };
+        (!holds).then_some(lack)
+    }
+}
+
+/// The path that a setting names, after a look at the file. A leading `~` and `$NAME` or `${NAME}` are
+/// replaced and a `file://` is dropped, as the `nats` tool does it for these settings wherever they come
+/// from.
+pub(super) fn path(
+    setting: &Setting,
+    kind: Kind,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<PathBuf, ConfigError> {
+    // Errors show the setting as it was written: what its variables stand for could be a secret.
+    let at_fault = |why: &str| ConfigError(format!("{} {:?}: {why}", setting.name, setting.value));
+    if setting.value.contains("-----BEGIN") || nkey_seed(&setting.value).is_some() {
+        return Err(ConfigError(format!(
+            "{} is the secret itself: put it into a file and name that",
+            setting.name
+        )));
+    }
+    let path = expand(without_scheme(setting)?, environment).map_err(|why| at_fault(&why))?;
+    let contents = read(Path::new(&path)).map_err(|why| at_fault(&why))?;
+    match kind.lack(&contents) {
+        None => Ok(path.into()),
+        Some(lack) => Err(at_fault(&format!("the file holds {lack}: name another file"))),
+    }
+}
+
+/// Contexts may name credentials by URI. Of the schemes that the `nats` tool resolves only `file` is ours.
+fn without_scheme(setting: &Setting) -> Result<&str, ConfigError> {
+    match uri_scheme(&setting.value) {
+        None => Ok(&setting.value),
+        Some("file") => Ok(&setting.value["file://".len()..]),
+        // The value of a `data:` URI is the credential itself: never shown.
+        Some(scheme) => Err(ConfigError(format!(
+            "{}: credentials by {scheme}: are not supported: name a file",
+            setting.name
+        ))),
+    }
+}
+
+/// The scheme of a value that the `nats` tool would look up rather than take as it stands.
+pub(super) fn uri_scheme(value: &str) -> Option<&'static str> {
+    let starts = |prefix: &str| value.get(..prefix.len()).is_some_and(|s| s.eq_ignore_ascii_case(prefix));
+    [("file", "file://"), ("op", "op://"), ("nsc", "nsc://"), ("env", "env://"), ("data", "data:")]
+        .into_iter()
+        .find_map(|(scheme, prefix)| starts(prefix).then_some(scheme))
+}
+
+fn expand(path: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+    let variable =
+        |name: &str| environment(name).ok_or_else(|| format!("the variable {name} in it is not set"));
+    let mut expanded = String::new();
+    let mut rest = path;
+    while let Some((before, after)) = rest.split_once('$') {
+        expanded.push_str(before);
+        let (name, behind) = match after.strip_prefix('{').and_then(|braced| braced.split_once('}')) {
+            Some(parts) => parts,
+            None => after.split_at(
+                after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len()),
+            ),
+        };
+        if name.is_empty() {
+            expanded.push('$');
+            rest = after;
+        } else {
+            expanded.push_str(&variable(name)?);
+            rest = behind;
+        }
+    }
+    expanded.push_str(rest);
+    match expanded.strip_prefix('~') {
+        Some(behind) if behind.is_empty() || behind.starts_with('/') => Ok(variable("HOME")? + behind),
+        _ => Ok(expanded),
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let cannot = |error: io::Error| {
+        let why = match error.kind() {
+            io::ErrorKind::NotFound => "there is no such file: name one that exists".to_owned(),
+            io::ErrorKind::PermissionDenied => {
+                "this user may not read the file: change its owner or mode".to_owned()
+            }
+            _ => format!("cannot read the file ({error}): name another"),
+        };
+        Err(why)
+    };
+    // Asked before opening it: opening a FIFO waits for a writer.
+    match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => {
+            return Err("this is not a regular file, which is read anew at each connect".to_owned());
+        }
+        Ok(metadata) if metadata.len() > MAX_BYTES => {
+            return Err(format!("the file is larger than {MAX_BYTES} bytes: name another"));
+        }
+        Ok(_) => {}
+        Err(error) => return cannot(error),
+    }
+    let mut contents = Vec::new();
+    match File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut contents)) {
+        // A certificate bundle may have comments in any encoding; what is looked for is ASCII.
+        Ok(_) => Ok(String::from_utf8_lossy(&contents).into_owned()),
+        Err(error) => cannot(error),
+    }
+}
+
+/// The user's seed in the text of an nkey or creds file: the first line that is one, decorated or bare.
+pub fn nkey_seed(contents: &str) -> Option<&str> {
+    contents
+        .lines()
+        .map(str::trim)
+        .find(|line| line.starts_with("SU") && nkeys::KeyPair::from_seed(line).is_ok())
+}
+
+/// The sentence for a file whose mode lets others than its owner read it.
+pub(super) fn exposed(setting: &str, path: &Path) -> Option<String> {
+    let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    (mode & 0o077 != 0).then(|| {
+        let file = quoted(path);
+        format!(
+            "the {setting} file {file} has mode {mode:04o}: others than its owner can read it (chmod 600)"
+        )
+    })
+}
+
+/// A path as a message shows it: in quotes, its control characters escaped.
+pub(super) fn quoted(path: &Path) -> String {
+    format!("{:?}", path.to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEED: &str = "SUANQDPB2RUOE4ETUA26CNX7FUKE5ZZKFCQIIW63OX225F2CO7UEXTM7ZY";
+
+    fn environment(name: &str) -> Option<String> {
+        match name {
+            "HOME" => Some("/home/seat".to_owned()),
+            "DIR" => Some("/run/creds".to_owned()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn paths_are_expanded() {
+        for (path, expanded) in [
+            ("/etc/seat.creds", Ok("/etc/seat.creds")),
+            ("~/seat.creds", Ok("/home/seat/seat.creds")),
+            ("~", Ok("/home/seat")),
+            ("~other/x", Ok("~other/x")),
+            ("a~", Ok("a~")),
+            ("$DIR/x", Ok("/run/creds/x")),
+            ("${DIR}_x/$HOME", Ok("/run/creds_x//home/seat")),
+            ("a$/b$", Ok("a$/b$")),
+            ("${}x", Ok("${}x")),
+            ("${DIR", Ok("${DIR")),
+            ("$NOT_SET/x", Err("the variable NOT_SET in it is not set")),
+        ] {
+            let expanded = expanded.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(expand(path, &environment), expanded, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_seed_is_found() {
+        assert_eq!(nkey_seed(SEED), Some(SEED));
+        let decorated =
+            format!("-----BEGIN USER NKEY SEED-----\r\n{SEED}\r\n------END USER NKEY SEED------\r\n");
+        assert_eq!(nkey_seed(&decorated), Some(SEED));
+        assert_eq!(nkey_seed(&SEED.replace("QDPB", "QDPA")), None);
+        assert_eq!(nkey_seed("UAMMBNV2EYR65NYZZ7IAK5SIR5ODNTTERJOBOF4KJLMWI45YOXOSWULM"), None);
+        assert_eq!(nkey_seed("SUÄ\nSU"), None);
+    }
+
+    #[test]
+    fn what_a_file_lacks() {
+        let jwt = "-----BEGIN NATS USER JWT-----\neyJ0\n------END NATS USER JWT------\n";
+        let creds = format!("{jwt}-----BEGIN USER NKEY SEED-----\n{SEED}\n------END USER NKEY SEED------\n");
+        assert_eq!(Kind::Creds.lack(&creds), None);
+        assert_eq!(Kind::Creds.lack(creds.trim_end()), Some("no line end after its last line"));
+        assert_eq!(Kind::Creds.lack(SEED), Some("no user JWT"));
+        assert_eq!(Kind::Creds.lack(jwt), Some("no user seed (a line SU…)"));
+        assert_eq!(Kind::Nkey.lack(jwt), Some("no user seed (a line SU…)"));
+        assert_eq!(Kind::Certificate.lack("-----BEGIN CERTIFICATE-----"), None);
+        assert_eq!(Kind::Certificate.lack(""), Some("no certificate in PEM"));
+        assert_eq!(Kind::Key.lack("-----BEGIN EC PRIVATE KEY-----"), None);
+        assert_eq!(Kind::Key.lack("-----BEGIN CERTIFICATE-----"), Some("no private key in PEM"));
+    }
+
+    #[test]
+    fn values_by_uri() {
+        assert_eq!(uri_scheme("/a/b"), None);
+        assert_eq!(uri_scheme("FILE:///a"), Some("file"));
+        assert_eq!(uri_scheme("env://A"), Some("env"));
+        assert_eq!(uri_scheme("data:;base64,AA"), Some("data"));
+        assert_eq!(uri_scheme("datum"), None);
+    }
+}
