@@ -1,0 +1,132 @@
+//! The command line: one file a command.
+
+#![expect(clippy::doc_markdown, reason = "doc comments of options are the text of --help")]
+
+mod ask;
+mod connect;
+mod health;
+mod init;
+mod output;
+mod serve;
+
+use crate::config::environment;
+use crate::exit::Exit;
+use argh::FromArgs;
+use std::ffi::OsString;
+
+/// Declares a command that connects to the bus: its own options, and those that say how to connect.
+macro_rules! connecting {
+    ($(#[$attribute:meta])* $visible:vis struct $name:ident { $($options:tt)* }) => {
+        $(#[$attribute])*
+        $visible struct $name {
+            $($options)*
+
+            /// the bus's servers: URLs, comma-separated [NATS_URL; nats://127.0.0.1:4222]
+            #[argh(option, arg_name = "urls")]
+            server: Option<String>,
+
+            /// a file with a user's JWT and seed [NATS_CREDS]
+            #[argh(option, arg_name = "file")]
+            creds: Option<String>,
+
+            /// a file with a user's seed [NATS_NKEY]
+            #[argh(option, arg_name = "file")]
+            nkey: Option<String>,
+
+            /// the user; the password comes from NATS_PASSWORD alone [NATS_USER]
+            #[argh(option, arg_name = "name")]
+            user: Option<String>,
+
+            /// the CA that the servers' certificates are signed by [NATS_CA]
+            #[argh(option, arg_name = "file")]
+            tls_ca: Option<String>,
+
+            /// our certificate [NATS_CERT]
+            #[argh(option, arg_name = "file")]
+            tls_cert: Option<String>,
+
+            /// the key of our certificate [NATS_KEY]
+            #[argh(option, arg_name = "file")]
+            tls_key: Option<String>,
+
+            /// a context of the nats tool, by name [NATS_CONTEXT; the selected one]
+            #[argh(option, arg_name = "name")]
+            context: Option<String>,
+        }
+
+        impl $name {
+            fn flags(&self) -> crate::config::Flags {
+                crate::config::Flags {
+                    server: self.server.clone(),
+                    creds: self.creds.clone(),
+                    nkey: self.nkey.clone(),
+                    user: self.user.clone(),
+                    tls_ca: self.tls_ca.clone(),
+                    tls_cert: self.tls_cert.clone(),
+                    tls_key: self.tls_key.clone(),
+                    context: self.context.clone(),
+                }
+            }
+        }
+    };
+}
+use connecting;
+
+/// Holds the provisioner's seat of a mesh: keeps the registry of kinds, and answers what every module on every node
+/// needs, what is applied where, and what is in every collection.
+#[derive(FromArgs, Debug)]
+#[argh(
+    note = "Without a command it serves. How to connect: flags beat the environment, which beats the context of the\nnats tool. Passwords and tokens come from files or the environment, never from a flag.",
+    example = "{command_name} serve --creds /etc/mesh-provisioner/seat.creds",
+    example = "{command_name} ask needs --node attic",
+    example = "{command_name} ask gaps"
+)]
+struct Arguments {
+    /// say the version
+    #[argh(switch)]
+    version: bool,
+
+    #[argh(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(FromArgs, Debug)]
+#[argh(subcommand)]
+enum Command {
+    Serve(serve::Serve),
+    Ask(ask::Ask),
+    Init(init::Init),
+    Health(health::Health),
+}
+
+/// Runs the command that `arguments` name, and says how it ended.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
+    let arguments: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    // Without a command it serves, also when only options of `serve` are given.
+    let serves = match arguments.first() {
+        None => true,
+        Some(first) => first.starts_with('-') && !["--help", "help", "--version"].contains(first),
+    };
+    if serves {
+        arguments.insert(0, "serve");
+    }
+    let command = match Arguments::from_args(&["mesh-provisioner"], &arguments) {
+        Ok(Arguments { version: true, .. }) => {
+            return output::print(&format!("mesh-provisioner {}\n", env!("CARGO_PKG_VERSION")));
+        }
+        Ok(Arguments { command: Some(command), .. }) => command,
+        Ok(Arguments { command: None, .. }) => return Exit::Usage,
+        Err(early) if early.status.is_ok() => return output::print(&early.output),
+        Err(early) => {
+            output::complain(early.output.trim_end());
+            return Exit::Usage;
+        }
+    };
+    match command {
+        Command::Serve(serve) => serve.run(&environment),
+        Command::Ask(ask) => ask.run(&environment),
+        Command::Init(init) => init.run(&environment),
+        Command::Health(health) => health.run(&environment),
+    }
+}

@@ -1,0 +1,135 @@
+//! `init`: makes the buckets that are missing, and says how those that are there differ from the advice.
+
+use super::connect::{Environment, connect, explain};
+use super::connecting;
+use super::output::{complain, print};
+use crate::bucket::Bucket;
+use crate::exit::Exit;
+use crate::wire::jetstream::{self, ApiError};
+use argh::FromArgs;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long one request may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+connecting! {
+    /// create the four buckets where missing, under an administrator's credentials; changes none that is there
+    #[derive(FromArgs, Debug)]
+    #[argh(subcommand, name = "init", example = "{command_name} --creds administrator.creds --replicas 3")]
+    pub(super) struct Init {
+        /// on how many servers of a cluster each new bucket is kept [1]
+        #[argh(option, arg_name = "count", default = "1")]
+        replicas: u8,
+    }
+}
+
+impl Init {
+    pub(super) fn run(self, environment: Environment<'_>) -> Exit {
+        let mut caller = match connect(&self.flags(), environment) {
+            Ok(caller) => caller,
+            Err(exit) => return exit,
+        };
+        let nobody = "JetStream does not answer on this bus: enable it in the nats-server's configuration";
+        let mut exit = Exit::Done;
+        for bucket in Bucket::ALL {
+            let advice = advice(bucket, self.replicas);
+            let mut call = |verb: &str, body: Vec<u8>| {
+                let subject = format!("$JS.API.STREAM.{verb}.{}", bucket.stream());
+                caller.call(&subject, Vec::new(), body, PATIENCE)
+            };
+            let made = match call("INFO", Vec::new()).map(|answer| jetstream::parse_config(&answer.body)) {
+                Ok(Err(error)) if error.err_code() == Some(ApiError::NO_STREAM) => {
+                    call("CREATE", advice.to_string().into_bytes())
+                        .map(|answer| jetstream::parse_config(&answer.body).map(|_| "created".to_owned()))
+                }
+                other => other.map(|there| there.map(|config| compare(&config, &advice))),
+            };
+            let ended = match made {
+                Ok(Ok(line)) => print(&format!("bucket {bucket}: {line}\n")),
+                Ok(Err(error)) => {
+                    complain(&format!("bucket {bucket}: the bus refuses: {error}"));
+                    Exit::Failed
+                }
+                Err(error) => explain(&error, &format!("bucket {bucket}"), nobody),
+            };
+            if ended != Exit::Done {
+                exit = ended;
+            }
+        }
+        caller.close();
+        exit
+    }
+}
+
+/// The stream of a bucket as the field makes it. The registry keeps more history, so that somebody else's write can
+/// still be looked at after it was put right.
+fn advice(bucket: Bucket, replicas: u8) -> Value {
+    let history = if bucket == Bucket::Registry { 8 } else { 1 };
+    json!({
+        "name": bucket.stream(),
+        "subjects": [format!("{}>", bucket.subject_prefix())],
+        "retention": "limits",
+        "storage": "file",
+        "discard": "new",
+        "num_replicas": replicas,
+        "max_msgs_per_subject": history,
+        "max_consumers": -1,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_age": 0,
+        "max_msg_size": -1,
+        "allow_rollup_hdrs": true,
+        "deny_delete": true,
+        "deny_purge": false,
+        "allow_direct": true,
+    })
+}
+
+/// How a bucket that is there differs from the advice, in the settings that make a difference to the seat.
+fn compare(there: &Value, advice: &Value) -> String {
+    let differences: Vec<String> = advice
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(field, _)| *field != "name")
+        .map(|(field, advised)| {
+            (field, there.get(field).cloned().unwrap_or_else(|| zero_of(advised)), advised)
+        })
+        .filter(|(_, found, advised)| found != *advised)
+        .map(|(field, found, advised)| format!("{field} is {found}, advised is {advised}"))
+        .collect();
+    if differences.is_empty() {
+        "there, as advised".to_owned()
+    } else {
+        format!("there, left as it is: {}", differences.join("; "))
+    }
+}
+
+/// What a field that the server leaves out stands for.
+fn zero_of(advised: &Value) -> Value {
+    match advised {
+        Value::Bool(_) => false.into(),
+        Value::Number(_) => 0.into(),
+        _ => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_that_differs_says_how() {
+        let advice = advice(Bucket::Needs, 1);
+        assert_eq!(compare(&advice, &advice), "there, as advised");
+        let mut there = advice.clone();
+        there["max_age"] = json!(1_000_000_000);
+        there.as_object_mut().unwrap().remove("deny_delete");
+        there["first_seq"] = json!(0);
+        assert_eq!(
+            compare(&there, &advice),
+            "there, left as it is: deny_delete is false, advised is true; max_age is 1000000000, advised is 0"
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! `serve`: holds the seat.
+
+use super::connect::Environment;
+use super::connecting;
+use super::output::complain;
+use crate::config;
+use crate::exit::Exit;
+use crate::seat;
+use crate::shell::{self, log, notify::Notify, rfc3339, signals, status};
+use crate::wire::answer::Identity;
+use ::log::{error, info, warn};
+use argh::FromArgs;
+use std::panic;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+connecting! {
+    /// hold the seat until TERM or INT; HUP writes the registry now
+    #[derive(FromArgs, Debug)]
+    #[argh(subcommand, name = "serve", example = "{command_name} --creds /etc/mesh-provisioner/seat.creds --status-file /run/mesh-provisioner/status.json")]
+    pub(super) struct Serve {
+        /// how often the registry is written, such as 1h, 30m, 90s [1h]
+        #[argh(option, arg_name = "time", default = "EVERY", from_str_fn(parse_time))]
+        every: Duration,
+
+        /// answer under this subject too, beside _INBOX and _R_; may be given several times
+        #[argh(option, arg_name = "subject", from_str_fn(parse_prefix))]
+        reply_prefix: Vec<String>,
+
+        /// where to write how the seat is [$RUNTIME_DIRECTORY/status.json, if there is one]
+        #[argh(option, arg_name = "file")]
+        status_file: Option<PathBuf>,
+    }
+}
+
+const EVERY: Duration = Duration::from_secs(3600);
+
+impl Serve {
+    pub(super) fn run(self, environment: Environment<'_>) -> Exit {
+        // First of all: as PID 1 a signal without a handler does nothing.
+        let signals = match signals::start() {
+            Ok(signals) => signals,
+            Err(error) => {
+                complain(&format!("signals cannot be taken: {error}"));
+                return Exit::Bug;
+            }
+        };
+        log::start(environment);
+        end_on_panic();
+        let connection = match config::connection(&self.flags(), environment) {
+            Ok(connection) => connection,
+            Err(error) => {
+                error!("{error}");
+                return Exit::Configuration;
+            }
+        };
+        for warning in config::warnings(&connection) {
+            warn!("{warning}");
+        }
+        let notify = match Notify::from_environment(environment) {
+            Ok(notify) => notify,
+            Err(error) => {
+                error!("NOTIFY_SOCKET: {error}");
+                return Exit::Configuration;
+            }
+        };
+        let identity =
+            Identity { id: nuid::next().to_string(), version: env!("CARGO_PKG_VERSION").to_owned() };
+        info!("mesh-provisioner {} takes the seat as {}", identity.version, identity.id);
+        shell::serve(shell::Settings {
+            connection,
+            seat: seat::Settings {
+                jitter_seed: identity.id.bytes().fold(0, |seed, byte| seed * 31 + u64::from(byte) % 31),
+                identity,
+                started: rfc3339(SystemTime::now()),
+                every: self.every,
+                reply_prefixes: self.reply_prefix,
+            },
+            status_file: self.status_file.or_else(|| status::default_path(environment)),
+            signals,
+            notify,
+        })
+    }
+}
+
+/// A panic anywhere ends the process with a code that says that it is a bug: a thread of the client library that
+/// died alone would leave a seat that is there and answers nothing.
+fn end_on_panic() {
+    panic::set_hook(Box::new(|panic| {
+        error!("a bug: {panic}: please report it with this log");
+        std::process::exit(i32::from(Exit::Bug.code()));
+    }));
+}
+
+/// Reads a time such as `1h`, `30m`, `90s` or `500ms`.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let wrong =
+        || format!("{text:?} is no time: write a whole number and a unit, such as 1h, 30m, 90s or 500ms");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let number: u32 = text[..digits].parse().map_err(|_| wrong())?;
+    let unit = match &text[digits..] {
+        "ms" => Duration::from_millis(1),
+        "s" => Duration::from_secs(1),
+        "m" => Duration::from_secs(60),
+        "h" => Duration::from_secs(3600),
+        _ => return Err(wrong()),
+    };
+    let time = unit.saturating_mul(number);
+    if (Duration::from_millis(100)..=Duration::from_secs(366 * 24 * 3600)).contains(&time) {
+        Ok(time)
+    } else {
+        Err(format!("{text:?} is out of bounds: from 100ms to a year"))
+    }
+}
+
+fn parse_prefix(text: &str) -> Result<String, String> {
+    seat::check_prefix(text).map(|()| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_their_unit() {
+        assert_eq!(parse_time("1h"), Ok(EVERY));
+        assert_eq!(parse_time("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_time("500ms"), Ok(Duration::from_millis(500)));
+        for bad in ["", "1", "h", "1 h", "-1s", "1.5h", "0s", "50ms", "99999999h", "1d", "é"] {
+            assert!(parse_time(bad).is_err(), "{bad}");
+        }
+    }
+}

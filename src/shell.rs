@@ -1,0 +1,413 @@
+//! The loop around the seat: waits for whatever comes first, hands it to the seat, and does what the seat asks for.
+//!
+//! One thread, one select. Nothing here waits for the bus: the link's own thread does.
+
+pub mod log;
+pub mod notify;
+pub mod signals;
+pub mod status;
+
+use crate::bus::address::Address;
+use crate::bus::nats::{Delivery, Life, Link, Message, Subscribe, Up};
+use crate::config::Connection;
+use crate::exit::Exit;
+use crate::seat::{self, Action, Event, Seat};
+use crate::wire::answer::Identity;
+use crate::wire::service::Monitor;
+use crate::wire::{Outgoing, QUEUE, SERVICE, VERB};
+use ::log::{error, log, warn};
+use crossbeam_channel::{Receiver, Select};
+use notify::Notify;
+use serde::Serialize;
+use signals::Signal;
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// How often the loop turns at least: to look whether the library is stuck, and to beat for the watchdog.
+const TICK: Duration = Duration::from_secs(5);
+
+/// How often the status file is written.
+const STATUS_EVERY: Duration = Duration::from_secs(15);
+
+/// How long what was sent may take to leave when the process ends.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A turn that takes longer is said in the log.
+const SLOW_TURN: Duration = Duration::from_millis(500);
+
+/// How many requests may wait for the loop. It turns in microseconds, and the requests that wait for the bus wait
+/// in the seat, which answers those that it cannot take.
+const MAX_UNTAKEN_REQUESTS: usize = 1024;
+
+/// How many answers of the bus may wait for the loop: all that can be outstanding, and some that came late.
+const MAX_UNTAKEN_ANSWERS: usize = 1024;
+
+/// How many monitoring requests may wait for the loop, on each subject.
+const MAX_UNTAKEN_MONITORING: usize = 64;
+
+/// How many answers are kept for the next connection.
+const MAX_HELD: usize = 1024;
+
+/// How many servers of the cluster are remembered.
+const MAX_SERVERS: usize = 64;
+
+/// What the loop is told at its start.
+#[derive(Debug)]
+pub struct Settings {
+    /// How to reach the bus.
+    pub connection: Connection,
+    /// What the seat is told.
+    pub seat: seat::Settings,
+    /// Where to write how the seat is.
+    pub status_file: Option<PathBuf>,
+    /// Signals as messages.
+    pub signals: Receiver<Signal>,
+    /// The service manager.
+    pub notify: Notify,
+}
+
+/// The loop's state around the seat.
+struct Shell {
+    seat: Seat,
+    identity: Identity,
+    start: Instant,
+    connection: Arc<Connection>,
+    signals: Receiver<Signal>,
+    /// The connection that serves.
+    link: Option<(Link, Vec<Receiver<Message>>)>,
+    /// The one that is being made.
+    attempt: Option<Link>,
+    /// All servers known: those configured, then those that the cluster told of.
+    servers: Vec<Address>,
+    attempts: usize,
+    /// Answers that were given while there was no connection.
+    held: VecDeque<Outgoing>,
+    status_file: Option<PathBuf>,
+    status_due: Instant,
+    notify: Notify,
+    beat_due: Instant,
+    told_ready: bool,
+}
+
+/// What woke the loop.
+#[derive(Debug)]
+enum Wake {
+    Signal(Signal),
+    Link(Life),
+    Attempt(Life),
+    Protest(String),
+    Message { answers: bool, message: Message },
+    Time,
+}
+
+/// Holds the seat until it is told to end.
+pub fn serve(settings: Settings) -> Exit {
+    let start = Instant::now();
+    let Settings { connection, seat, status_file, signals, notify } = settings;
+    let servers = connection.servers.clone();
+    let mut shell = Shell {
+        identity: seat.identity.clone(),
+        seat: Seat::new(seat),
+        start,
+        connection: Arc::new(connection),
+        signals,
+        link: None,
+        attempt: None,
+        servers,
+        attempts: 0,
+        held: VecDeque::new(),
+        status_file,
+        status_due: start,
+        notify,
+        beat_due: start,
+        told_ready: false,
+    };
+    let mut wake = Wake::Time;
+    loop {
+        let turn = Instant::now();
+        let name = describe(&wake);
+        if let ControlFlow::Break(exit) = shell.turn(wake) {
+            return exit;
+        }
+        if turn.elapsed() > SLOW_TURN {
+            warn!("slow: {name} took {} ms", turn.elapsed().as_millis());
+        }
+        wake = shell.wait();
+    }
+}
+
+/// What woke the loop, for the line that says that it took long.
+fn describe(wake: &Wake) -> &'static str {
+    match wake {
+        Wake::Signal(_) => "a signal",
+        Wake::Link(_) | Wake::Attempt(_) | Wake::Protest(_) => "a change of the connection",
+        Wake::Message { answers: true, .. } => "an answer of the bus",
+        Wake::Message { answers: false, .. } => "a request",
+        Wake::Time => "what became due",
+    }
+}
+
+impl Shell {
+    /// Waits for whatever comes first.
+    fn wait(&self) -> Wake {
+        let tick = self.beat_due.min(Instant::now() + TICK);
+        let deadline = match self.seat.next_deadline() {
+            Some(due) => tick.min(self.start + due),
+            None => tick,
+        };
+        let mut select = Select::new();
+        let signals = select.recv(&self.signals);
+        let attempt = self.attempt.as_ref().map(|link| (select.recv(link.life()), link.life()));
+        let serving = self.link.as_ref().map(|(link, messages)| {
+            let life = select.recv(link.life());
+            let protests = select.recv(link.protests());
+            for messages in messages {
+                select.recv(messages);
+            }
+            (life, protests, link, messages)
+        });
+        let Ok(ready) = select.select_deadline(deadline) else { return Wake::Time };
+        let index = ready.index();
+        if index == signals {
+            return ready.recv(&self.signals).map_or(Wake::Time, Wake::Signal);
+        }
+        if let Some((_, life)) = attempt.filter(|(at, _)| *at == index) {
+            return Wake::Attempt(ready.recv(life).unwrap_or_else(ended));
+        }
+        // What is left belongs to the connection that serves, in the order in which it was added above.
+        let Some((life, protests, link, messages)) = serving else { return Wake::Time };
+        if index == life {
+            return Wake::Link(ready.recv(link.life()).unwrap_or_else(ended));
+        }
+        if index == protests {
+            return ready.recv(link.protests()).map_or(Wake::Time, Wake::Protest);
+        }
+        let at = index - protests - 1;
+        ready.recv(&messages[at]).map_or(Wake::Time, |message| Wake::Message { answers: at == 0, message })
+    }
+
+    /// Takes one turn; breaks with the exit if it was the last.
+    fn turn(&mut self, wake: Wake) -> ControlFlow<Exit> {
+        match wake {
+            Wake::Signal(Signal::StopNow) => return ControlFlow::Break(Exit::Interrupted),
+            Wake::Signal(Signal::Stop) => {
+                self.notify.stopping();
+                self.handle(Event::Stop)?;
+            }
+            Wake::Signal(Signal::Reload) => self.handle(Event::Reload)?,
+            Wake::Protest(words) => self.handle(Event::Protest(words))?,
+            Wake::Attempt(life) => self.attempt_became(life)?,
+            Wake::Link(life) => self.link_became(life)?,
+            Wake::Message { answers, message } => self.message(answers, message)?,
+            Wake::Time => self.handle(Event::Due)?,
+        }
+        self.keep_house()
+    }
+
+    fn handle(&mut self, event: Event) -> ControlFlow<Exit> {
+        let actions = self.seat.handle(event, self.start.elapsed());
+        let mut lost = 0;
+        for action in actions {
+            match action {
+                Action::Connect => self.connect()?,
+                Action::Send(message) => lost += u64::from(!self.send(message)),
+                Action::StopListening => {
+                    if let Some((link, _)) = &self.link {
+                        link.stop_listening();
+                    }
+                }
+                Action::Say(level, text) => log!(level, "{text}"),
+                Action::Exit => {
+                    if let Some((link, _)) = self.link.take() {
+                        link.close(LAST_WORDS);
+                    }
+                    return ControlFlow::Break(Exit::Done);
+                }
+            }
+        }
+        if lost > 0 { self.handle(Event::Undelivered(lost)) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Hands a message to the connection; `false` if it is lost. Without a connection an answer is kept for the
+    /// next one, since whoever asked may still wait for it there; our own requests are asked anew anyway.
+    fn send(&mut self, message: Outgoing) -> bool {
+        match &self.link {
+            Some((link, _)) => link.publish(message),
+            None if message.reply.is_none() && self.held.len() < MAX_HELD => {
+                self.held.push_back(message);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn connect(&mut self) -> ControlFlow<Exit> {
+        if self.attempt.is_some() {
+            return ControlFlow::Continue(());
+        }
+        // Each attempt begins with another server, so that one that always fails late does not hide the others.
+        let mut servers = self.servers.clone();
+        servers.rotate_left(self.attempts % self.servers.len());
+        self.attempts += 1;
+        let client = format!("{SERVICE} {}", self.identity.id);
+        match Link::open(Arc::clone(&self.connection), servers, client, self.subscriptions()) {
+            Ok(link) => {
+                self.attempt = Some(link);
+                ControlFlow::Continue(())
+            }
+            Err(error) => self.handle(Event::Down { why: format!("no thread can be started: {error}") }),
+        }
+    }
+
+    /// The answers of the bus first, then the verb, then monitoring.
+    fn subscriptions(&self) -> Vec<Subscribe> {
+        let answers = Subscribe {
+            subject: format!("{}.*", self.seat.inbox()),
+            queue: None,
+            limit: MAX_UNTAKEN_ANSWERS,
+            listens: false,
+        };
+        let verb = Subscribe {
+            subject: VERB.to_owned(),
+            queue: Some(QUEUE),
+            limit: MAX_UNTAKEN_REQUESTS,
+            listens: true,
+        };
+        let monitoring = Monitor::subjects(&self.identity.id).map(|subject| Subscribe {
+            subject,
+            queue: None,
+            limit: MAX_UNTAKEN_MONITORING,
+            listens: true,
+        });
+        [answers, verb].into_iter().chain(monitoring).collect()
+    }
+
+    fn attempt_became(&mut self, life: Life) -> ControlFlow<Exit> {
+        match life {
+            Life::Up(up) => {
+                let Some(link) = self.attempt.take() else { return ControlFlow::Continue(()) };
+                let Up { server, max_payload, cluster, messages } = up;
+                for address in cluster {
+                    if !self.servers.contains(&address) && self.servers.len() < MAX_SERVERS {
+                        self.servers.push(address);
+                    }
+                }
+                self.take_untaken()?;
+                self.link = Some((link, messages));
+                self.handle(Event::Up { server, max_payload })?;
+                let held = std::mem::take(&mut self.held);
+                let lost = held.into_iter().filter_map(|message| (!self.send(message)).then_some(1)).sum();
+                if lost > 0 { self.handle(Event::Undelivered(lost)) } else { ControlFlow::Continue(()) }
+            }
+            Life::Down(why) => {
+                self.attempt = None;
+                if self.link.is_some() {
+                    return ControlFlow::Continue(());
+                }
+                self.handle(Event::Down { why })
+            }
+            Life::MaxPayload(_) | Life::LameDuck => ControlFlow::Continue(()),
+        }
+    }
+
+    fn link_became(&mut self, life: Life) -> ControlFlow<Exit> {
+        match life {
+            Life::Up(_) => ControlFlow::Continue(()),
+            Life::MaxPayload(bytes) => self.handle(Event::MaxPayload(bytes)),
+            Life::LameDuck => self.handle(Event::LameDuck),
+            Life::Down(why) => {
+                self.take_untaken()?;
+                self.link = None;
+                self.handle(Event::Down { why })
+            }
+        }
+    }
+
+    /// Takes the requests that a connection which is about to be dropped has already brought.
+    fn take_untaken(&mut self) -> ControlFlow<Exit> {
+        let Some((_, messages)) = &self.link else { return ControlFlow::Continue(()) };
+        let untaken: Vec<Message> = messages.iter().skip(1).flat_map(Receiver::try_iter).collect();
+        untaken.into_iter().try_for_each(|message| self.message(false, message))
+    }
+
+    fn message(&mut self, answers: bool, message: Message) -> ControlFlow<Exit> {
+        let Delivery { subject, reply, no_responders, body, .. } = Delivery::from(message);
+        if !answers {
+            return self.handle(Event::Request { subject, reply, body });
+        }
+        match subject.rsplit('.').next().and_then(|number| number.parse().ok()) {
+            Some(call) => self.handle(Event::Answer { call, no_responders, body }),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    /// What is to be done every now and then, whatever happens.
+    fn keep_house(&mut self) -> ControlFlow<Exit> {
+        if self.attempt.iter().chain(self.link.iter().map(|(link, _)| link)).any(Link::is_stuck) {
+            error!("the connection is stuck beyond repair from within: ending, so that a restart repairs it");
+            return ControlFlow::Break(Exit::Stuck);
+        }
+        if let Some((link, _)) = &self.link {
+            let (overrun, unsent) = (link.take_overrun(), link.take_unsent());
+            if overrun > 0 {
+                self.handle(Event::Overrun(overrun))?;
+            }
+            if unsent > 0 {
+                self.handle(Event::Undelivered(unsent))?;
+            }
+        }
+        let now = Instant::now();
+        if !self.told_ready && self.seat.is_serving() {
+            self.told_ready = self.notify.ready();
+            self.status_due = now;
+        }
+        if now >= self.status_due {
+            self.status_due = now + STATUS_EVERY;
+            self.say_status();
+        }
+        if now >= self.beat_due {
+            self.beat_due = now + self.notify.watchdog_interval().unwrap_or(TICK);
+            self.notify.watchdog();
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn say_status(&mut self) {
+        let health = self.seat.health(self.start.elapsed());
+        self.notify.status(&match (&health.server, health.missing.first()) {
+            (_, Some(missing)) => missing.clone(),
+            (server, None) => format!("serving on {}", server.as_deref().unwrap_or("the bus")),
+        });
+        let Some(path) = &self.status_file else { return };
+        let status =
+            Status { at: rfc3339(SystemTime::now()), pid: std::process::id(), seat: &self.identity, health };
+        let json = serde_json::to_string(&status).expect("a status is text and numbers");
+        if let Err(error) = status::write(path, &json) {
+            warn!("the status file {} cannot be written: {error}", path.display());
+        }
+    }
+}
+
+/// What the status file says.
+#[derive(Serialize)]
+struct Status<'a> {
+    at: String,
+    pid: u32,
+    seat: &'a Identity,
+    #[serde(flatten)]
+    health: seat::Health,
+}
+
+/// A time as RFC 3339, in UTC.
+pub fn rfc3339(time: SystemTime) -> String {
+    let format = time::format_description::well_known::Rfc3339;
+    time::OffsetDateTime::from(time).format(&format).expect("the clock shows a year of four digits")
+}
+
+/// A link whose thread is gone without a word.
+fn ended<E>(_: E) -> Life {
+    Life::Down("the connection's thread has ended".to_owned())
+}
