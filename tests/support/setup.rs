@@ -1,0 +1,141 @@
+//! What a nats-server is started with: the shipped configuration, or a text of the test's own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::accounts::{self, Account};
+use super::server::Server;
+
+/// The configuration that is shipped.
+const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/bus/nats-server.conf");
+
+/// Where a configuration that says more about `jetstream` than "on" finds its store.
+const STORE_VARIABLE: &str = "MESH_STORE_DIR";
+
+/// A server's configuration, before it starts and between its starts.
+///
+/// Address, ports, log and store are the test's, whatever the text says about them.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    text: String,
+    env: Vec<(String, String)>,
+    trace: bool,
+}
+
+/// One of a user's two lists of rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    Publish,
+    Subscribe,
+}
+
+impl Setup {
+    /// The configuration under `packaging/bus` with the passwords of [`accounts`], and one more user, the
+    /// [`accounts::TESTER`].
+    ///
+    /// The rule behind it: what the shipped accounts may not do must not be needed.
+    #[track_caller]
+    pub(crate) fn shipped() -> Self {
+        const USERS: &str = "\n    users: [\n";
+        let text = fs::read_to_string(SHIPPED).unwrap_or_else(|error| panic!("{SHIPPED}: {error}"));
+        let setup = Self { env: accounts::passwords(), ..Self::custom(&text) };
+        setup.replace(USERS, &format!("{USERS}      {}\n", accounts::tester_block()))
+    }
+
+    /// A configuration of the test's own. `jetstream: enabled` gives it streams; a block with more in it
+    /// also says `store_dir: $MESH_STORE_DIR`.
+    pub(crate) fn custom(text: &str) -> Self {
+        Self { text: text.to_owned(), env: Vec::new(), trace: false }
+    }
+
+    /// Puts `with` in the place of `what`; panics if it is not there, so that no test changes nothing.
+    #[track_caller]
+    pub(crate) fn replace(mut self, what: &str, with: &str) -> Self {
+        assert!(self.text.contains(what), "the configuration does not hold {what:?}:\n{}", self.text);
+        self.text = self.text.replace(what, with);
+        self
+    }
+
+    /// Takes one right away from one user; panics if the configuration does not give it.
+    #[track_caller]
+    pub(crate) fn deny(mut self, account: &Account, right: Right, subject: &str) -> Self {
+        let list = match right {
+            Right::Publish => "publish: [",
+            Right::Subscribe => "subscribe: [",
+        };
+        let entry = format!("\"{subject}\"");
+        let place = || {
+            let user = self.text.find(&format!("user: {}\n", account.user))?;
+            let start = user + self.text[user..].find(list)?;
+            let end = start + self.text[start..].find(']')?;
+            Some(start + self.text[start..end].find(&entry)?)
+        };
+        let Some(at) = place() else {
+            panic!("the configuration gives {} no {right:?} of {subject:?}:\n{}", account.user, self.text)
+        };
+        self.text.replace_range(at..at + entry.len(), "");
+        self
+    }
+
+    /// Adds lines at the end. A setting that is there already is overridden as a whole, blocks too.
+    pub(crate) fn append(mut self, lines: &str) -> Self {
+        self.text = format!("{}\n{lines}\n", self.text);
+        self
+    }
+
+    /// Sets a variable of the server's environment.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Has every protocol line in the server's log.
+    pub(crate) fn trace(mut self) -> Self {
+        self.trace = true;
+        self
+    }
+
+    /// Starts a server with it.
+    #[track_caller]
+    pub(crate) fn start(self) -> Server {
+        Server::start_with(self)
+    }
+
+    /// Writes the text into a server's `directory`; gives its path.
+    pub(super) fn write(&self, directory: &Path) -> PathBuf {
+        let path = directory.join("nats-server.conf");
+        fs::write(&path, &self.text).expect("a configuration file");
+        path
+    }
+
+    /// The part of the command line that is ours and does not depend on ports.
+    pub(super) fn arguments(&self, directory: &Path) -> Vec<String> {
+        let mut arguments = vec!["--log".to_owned(), text(&log(directory))];
+        // Where the text has a store too, the server refuses to start: "Duplicate 'store_dir' configuration".
+        if !self.text.contains("store_dir") {
+            arguments.extend(["--store_dir".to_owned(), text(&store(directory))]);
+        }
+        if self.trace {
+            arguments.push("-DV".to_owned());
+        }
+        arguments
+    }
+
+    pub(super) fn environment(&self, directory: &Path) -> Vec<(String, String)> {
+        // The server reads the value as configuration, hence the quotes.
+        let store = format!("\"{}\"", text(&store(directory)));
+        self.env.iter().cloned().chain([(STORE_VARIABLE.to_owned(), store)]).collect()
+    }
+}
+
+pub(super) fn log(directory: &Path) -> PathBuf {
+    directory.join("nats-server.log")
+}
+
+fn store(directory: &Path) -> PathBuf {
+    directory.join("store")
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("a path in UTF-8").to_owned()
+}
