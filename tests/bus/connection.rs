@@ -1,0 +1,1 @@
+//! The connection, and what becomes of it.

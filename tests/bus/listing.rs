@@ -1,0 +1,1 @@
+//! Reading buckets that hold anything at all.

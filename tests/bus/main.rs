@@ -1,0 +1,13 @@
+//! The built binary on a real nats-server under the shipped configuration: the faults that operators met, by their
+//! kind. `NATS_SERVER` names the server; `packaging/test` runs this once on each supported line.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod asking;
+mod connection;
+mod listing;
+mod process;
+mod registry;
+mod rights;
+mod security;

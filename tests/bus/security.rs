@@ -1,0 +1,1 @@
+//! TLS and every way to log in.
