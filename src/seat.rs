@@ -105,6 +105,8 @@ pub struct Seat {
     work: Work,
     last_bus_error: Option<String>,
     jitter: u64,
+    /// What to add to the time since the start for the time since 1970.
+    clock: Duration,
     actions: Vec<Action>,
 }
 
@@ -131,6 +133,7 @@ impl Seat {
             work: Work::default(),
             last_bus_error: None,
             jitter: settings.jitter_seed,
+            clock: Duration::ZERO,
             actions: Vec::new(),
             settings,
         }
@@ -180,6 +183,7 @@ impl Seat {
                 }
             }
             Event::Stop => self.stop(now),
+            Event::Clock(since_1970) => self.clock = since_1970.saturating_sub(now),
             Event::Due => {}
         }
         self.go_on(now);
@@ -591,7 +595,11 @@ impl Seat {
     fn send_wanted(&mut self, now: Duration) {
         let Link::Up { max_payload, .. } = self.link else { return };
         let page_bytes = PAGE_BYTES.min(max_payload.saturating_sub(PAYLOAD_MARGIN).max(max_payload / 2));
-        self.requests.begin(&Frame { page_bytes, seat: self.settings.identity.clone() });
+        self.requests.begin(&Frame {
+            page_bytes,
+            seat: self.settings.identity.clone(),
+            clock: self.clock + now,
+        });
         while self.calls.room() > 0
             && let Some(want) = self.pass.want()
         {

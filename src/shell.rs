@@ -369,6 +369,8 @@ impl Shell {
             self.say_status();
         }
         if now >= self.beat_due {
+            let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            self.handle(Event::Clock(since_1970))?;
             self.beat_due = now + self.notify.watchdog_interval().unwrap_or(TICK);
             self.notify.watchdog();
         }

@@ -1,5 +1,7 @@
 //! Everything that can wake the seat.
 
+use std::time::Duration;
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -47,6 +49,8 @@ pub enum Event {
     Reload,
     /// Somebody wants the seat to end.
     Stop,
+    /// The wall clock shows this time since 1970. It may step; only ages are told by it.
+    Clock(Duration),
     /// A deadline that the seat had named has come.
     Due,
 }

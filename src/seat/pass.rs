@@ -266,7 +266,7 @@ fn plan(stored: Vec<(String, Found)>, lines: &mut Vec<(Level, String)>) -> Vec<C
             }
             // A marker of a kind that nobody answers is how it should be.
             Found::Gone { .. } if entry.is_none() => continue,
-            Found::Gone { marker } => (None, marker.unwrap_or(0)),
+            Found::Gone { marker } => (None, marker.map_or(0, |marker| marker.sequence)),
             Found::Unnameable => {
                 let line = format!(
                     "registry: the key {key:?} is no kind and cannot be deleted by its name: purge it as an administrator"

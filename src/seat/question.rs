@@ -2,12 +2,16 @@
 //! and ends with one answer or one error.
 
 mod page;
+mod reach;
+mod survey;
 
 use super::failure::{Cause, Refusal};
 use crate::wire::answer::Identity;
 use crate::wire::jetstream::Request;
 use crate::wire::request::{Ask, What};
 use page::PageQuestion;
+use std::time::Duration;
+use survey::Survey;
 
 /// What a question needs to know to fit its answer.
 #[derive(Debug, Clone)]
@@ -16,6 +20,8 @@ pub(super) struct Frame {
     pub(super) page_bytes: usize,
     /// Which seat answers.
     pub(super) seat: Identity,
+    /// The time since 1970, to count ages from.
+    pub(super) clock: Duration,
 }
 
 /// A request that a question has for the bus.
@@ -34,6 +40,8 @@ pub(super) struct Want {
 pub(super) enum Question {
     /// Entries of one bucket.
     Page(PageQuestion),
+    /// What several buckets say together.
+    Survey(Survey),
 }
 
 impl Question {
@@ -43,7 +51,10 @@ impl Question {
             What::Registry | What::Needs | What::Applied | What::Collect | What::Gaps => {
                 Question::Page(PageQuestion::new(ask.clone(), frame))
             }
-            What::Drift | What::Nodes | What::Collections | What::Health => unimplemented!(),
+            What::Drift | What::Nodes | What::Collections => {
+                Question::Survey(Survey::new(ask.clone(), frame))
+            }
+            What::Health => unreachable!("answered without the bus"),
         }
     }
 
@@ -51,6 +62,7 @@ impl Question {
     pub(super) fn want(&mut self, may_list: bool) -> Option<Want> {
         match self {
             Question::Page(page) => page.want(may_list),
+            Question::Survey(survey) => survey.want(may_list),
         }
     }
 
@@ -58,6 +70,7 @@ impl Question {
     pub(super) fn heard(&mut self, slot: usize, body: Result<&[u8], Cause>) {
         match self {
             Question::Page(page) => page.heard(slot, body),
+            Question::Survey(survey) => survey.heard(slot, body),
         }
     }
 
@@ -65,6 +78,7 @@ impl Question {
     pub(super) fn outcome(&mut self) -> Option<Result<String, Refusal>> {
         match self {
             Question::Page(page) => page.outcome.take(),
+            Question::Survey(survey) => survey.outcome.take(),
         }
     }
 
@@ -72,6 +86,7 @@ impl Question {
     pub(super) fn progress(&self) -> String {
         match self {
             Question::Page(page) => page.progress(),
+            Question::Survey(survey) => survey.progress(),
         }
     }
 }

@@ -97,13 +97,32 @@ impl Listing {
 pub(super) enum Found {
     /// This message is the newest.
     Message(Message),
-    /// The key is deleted, by the marker of this sequence, or its messages have expired.
+    /// The key is deleted, or its messages have expired.
     Gone {
-        /// The marker's sequence, which the next write must expect.
-        marker: Option<u64>,
+        /// What says that it is deleted.
+        marker: Option<Marker>,
     },
     /// The key cannot be asked for by its name: it is not UTF-8, or it reads as a pattern that matches others.
     Unnameable,
+}
+
+/// The message that says that a key is deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Marker {
+    /// Its sequence, which the next write must expect.
+    pub(super) sequence: u64,
+    /// Its time, in the bus's words.
+    pub(super) at: String,
+}
+
+impl Found {
+    /// The message that is there.
+    pub(super) const fn message(&self) -> Option<&Message> {
+        match self {
+            Found::Message(message) => Some(message),
+            Found::Gone { .. } | Found::Unnameable => None,
+        }
+    }
 }
 
 /// Reads the values of keys and gives them back in their order.
@@ -158,7 +177,9 @@ impl Values {
             Some(message) if message.subject != format!("{}{key}", self.bucket.subject_prefix()) => {
                 Found::Unnameable
             }
-            Some(message) if message.deleted => Found::Gone { marker: Some(message.sequence) },
+            Some(Message { deleted: true, sequence, at, .. }) => {
+                Found::Gone { marker: Some(Marker { sequence, at }) }
+            }
             Some(message) => Found::Message(message),
         };
         self.found.insert(slot, found);
@@ -264,7 +285,10 @@ mod tests {
         values.heard(1, 10, None);
         assert_eq!(values.next(), None);
         values.heard(0, 10, Some(Message { deleted: true, ..message("a") }));
-        assert_eq!(values.next(), Some(("a".to_owned(), Found::Gone { marker: Some(1) })));
+        assert_eq!(
+            values.next(),
+            Some(("a".to_owned(), Found::Gone { marker: Some(Marker { sequence: 1, at: message("a").at }) }))
+        );
         assert_eq!(values.next(), Some(("b".to_owned(), Found::Gone { marker: None })));
         assert_eq!(values.next(), Some(("c".to_owned(), Found::Message(message("c")))));
         assert!(values.is_done());
