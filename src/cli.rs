@@ -7,6 +7,7 @@ mod connect;
 mod health;
 mod init;
 mod output;
+mod plan;
 mod serve;
 
 use crate::config::environment;
@@ -95,6 +96,7 @@ struct Arguments {
 enum Command {
     Serve(serve::Serve),
     Ask(ask::Ask),
+    Plan(plan::Planned),
     Init(init::Init),
     Health(health::Health),
 }
@@ -126,6 +128,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     match command {
         Command::Serve(serve) => serve.run(&environment),
         Command::Ask(ask) => ask.run(&environment),
+        Command::Plan(plan) => plan.run(&environment),
         Command::Init(init) => init.run(&environment),
         Command::Health(health) => health.run(&environment),
     }

@@ -11,6 +11,7 @@ mod failure;
 mod health;
 mod notice;
 mod pass;
+mod plan;
 mod question;
 mod reading;
 mod reply;
@@ -19,8 +20,9 @@ mod scan;
 
 pub use action::Action;
 pub use event::Event;
-pub use failure::Refusal;
+pub use failure::{Cause, Refusal};
 pub use health::{Counters, Health, PassHealth, RegistryHealth};
+pub use plan::{Change, Plan, Planning, show, unnameable};
 pub use reply::check_prefix;
 
 use crate::wire::answer::{self, Identity, json};
@@ -28,7 +30,6 @@ use crate::wire::request::{Ask, What};
 use crate::wire::service::{self, Monitor, Work};
 use crate::wire::{INBOX, Outgoing, VERB};
 use calls::{Call, Calls, Owner};
-use failure::Cause;
 use log::Level;
 use notice::Notices;
 use pass::Pass;

@@ -1,6 +1,6 @@
 //! `init`: makes the buckets that are missing, and says how those that are there differ from the advice.
 
-use super::connect::{Environment, connect, explain};
+use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
 use super::output::{complain, print};
 use crate::bucket::Bucket;
@@ -21,12 +21,17 @@ connecting! {
         /// on how many servers of a cluster each new bucket is kept [1]
         #[argh(option, arg_name = "count", default = "1")]
         replicas: u8,
+
+        /// where answers come, for an account that has an inbox of its own [_INBOX]
+        #[argh(option, arg_name = "subject", from_str_fn(parse_inbox_prefix))]
+        inbox_prefix: Option<String>,
     }
 }
 
 impl Init {
     pub(super) fn run(self, environment: Environment<'_>) -> Exit {
-        let mut caller = match connect(&self.flags(), environment) {
+        let mut caller = match connect(&self.flags(), environment, &Inbox::usual(self.inbox_prefix.as_ref()))
+        {
             Ok(caller) => caller,
             Err(exit) => return exit,
         };
