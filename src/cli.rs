@@ -7,6 +7,7 @@ mod connect;
 mod health;
 mod init;
 mod output;
+mod permissions;
 mod plan;
 mod serve;
 
@@ -98,6 +99,7 @@ enum Command {
     Ask(ask::Ask),
     Plan(plan::Planned),
     Init(init::Init),
+    Permissions(permissions::Permissions),
     Health(health::Health),
 }
 
@@ -130,6 +132,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
         Command::Ask(ask) => ask.run(&environment),
         Command::Plan(plan) => plan.run(&environment),
         Command::Init(init) => init.run(&environment),
+        Command::Permissions(permissions) => permissions.run(),
         Command::Health(health) => health.run(&environment),
     }
 }

@@ -3,6 +3,7 @@
 use super::connect::Environment;
 use super::connecting;
 use super::output::complain;
+use super::permissions::parse_prefix;
 use crate::config;
 use crate::exit::Exit;
 use crate::seat;
@@ -111,10 +112,6 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     } else {
         Err(format!("{text:?} is out of bounds: from 100ms to a year"))
     }
-}
-
-fn parse_prefix(text: &str) -> Result<String, String> {
-    seat::check_prefix(text).map(|()| text.to_owned())
 }
 
 #[cfg(test)]
