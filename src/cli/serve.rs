@@ -71,7 +71,7 @@ impl Serve {
         shell::serve(shell::Settings {
             connection,
             seat: seat::Settings {
-                jitter_seed: identity.id.bytes().fold(0, |seed, byte| seed * 31 + u64::from(byte) % 31),
+                jitter_seed: seed(&identity.id),
                 identity,
                 started: rfc3339(SystemTime::now()),
                 every: self.every,
@@ -82,6 +82,11 @@ impl Serve {
             notify,
         })
     }
+}
+
+/// Another number for each id.
+fn seed(id: &str) -> u64 {
+    id.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)))
 }
 
 /// A panic anywhere ends the process with a code that says that it is a bug: a thread of the client library that
@@ -117,6 +122,13 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_id_gives_a_seed_of_its_own() {
+        let ids = ["SJeRsHlKvfnnOMyQTG9YX9", "SJeRsHlKvfnnOMyQTG9YXA", "zzzzzzzzzzzzzzzzzzzzzz", ""];
+        let seeds: std::collections::BTreeSet<u64> = ids.into_iter().map(seed).collect();
+        assert_eq!(seeds.len(), ids.len());
+    }
 
     #[test]
     fn times_are_read_with_their_unit() {
