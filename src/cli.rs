@@ -3,6 +3,7 @@
 #![expect(clippy::doc_markdown, reason = "doc comments of options are the text of --help")]
 
 mod ask;
+mod check;
 mod connect;
 mod health;
 mod init;
@@ -99,6 +100,7 @@ enum Command {
     Ask(ask::Ask),
     Plan(plan::Planned),
     Init(init::Init),
+    Check(check::Check),
     Permissions(permissions::Permissions),
     Health(health::Health),
 }
@@ -132,6 +134,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
         Command::Ask(ask) => ask.run(&environment),
         Command::Plan(plan) => plan.run(&environment),
         Command::Init(init) => init.run(&environment),
+        Command::Check(check) => check.run(&environment),
         Command::Permissions(permissions) => permissions.run(),
         Command::Health(health) => health.run(&environment),
     }

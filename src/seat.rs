@@ -23,7 +23,7 @@ pub use event::Event;
 pub use failure::{Cause, Refusal};
 pub use health::{Counters, Health, PassHealth, RegistryHealth};
 pub use plan::{Change, Plan, Planning, show, unnameable};
-pub use reply::check_prefix;
+pub use reply::{check_prefix, may_answer};
 
 use crate::wire::answer::{self, Identity, json};
 use crate::wire::request::{Ask, What};
@@ -456,8 +456,7 @@ impl Seat {
             504 => self.counters.too_late += 1,
             _ => self.counters.bad_requests += 1,
         }
-        // A header is one line, whatever an asker or the bus put into the message.
-        let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let line = answer::one_line(&message);
         if code >= 500 {
             self.notice(Level::Warn, &line, &format!("answered {code}: {line}"), now);
         }
@@ -465,11 +464,7 @@ impl Seat {
         self.work.time += now.saturating_sub(since);
         let body = answer::error_json(code, &message);
         self.work.last_error = format!("{code}: {line}");
-        self.send(
-            to,
-            vec![("Nats-Service-Error-Code", code.to_string()), ("Nats-Service-Error", line)],
-            body,
-        );
+        self.send(to, answer::error_headers(code, &message), body);
     }
 
     fn send(&mut self, subject: String, headers: crate::wire::Headers, body: String) {

@@ -1,6 +1,6 @@
 //! A connection for commands that ask and leave: one request at a time, each with a bound.
 
-use super::nats::{Delivery, Life, Link, Message, Subscribe};
+use super::nats::{Delivery, Life, Link, Message, Subscribe, Up};
 use crate::config::Connection;
 use crate::wire::{Headers, Outgoing};
 use crossbeam_channel::{Receiver, select};
@@ -48,7 +48,6 @@ pub struct Caller {
 impl Caller {
     /// Connects, with answers coming to an inbox under the first of `prefixes` that the bus lets us listen on.
     pub fn connect(settings: Connection, prefixes: &[&str], id: &str) -> Result<Caller, ConnectError> {
-        let unreachable = |why: &str| ConnectError::Unreachable(why.to_owned());
         let servers = settings.servers.clone();
         let mut inboxes: Vec<String> = prefixes.iter().map(|prefix| format!("{prefix}.{id}")).collect();
         let subscribe = inboxes.iter().map(|inbox| {
@@ -58,15 +57,7 @@ impl Caller {
         let client = "mesh-provisioner command".to_owned();
         let link = Link::open(Arc::new(settings), servers, client, subscribe.collect())
             .map_err(|error| ConnectError::Unreachable(format!("no thread can be started: {error}")))?;
-        let mut up = match link.life().recv_timeout(CONNECT) {
-            Ok(Life::Up(up)) => up,
-            Ok(Life::Down(why)) => return Err(ConnectError::Unreachable(why)),
-            Ok(_) => return Err(unreachable("the connection ended before it was up")),
-            Err(_) => {
-                let why = format!("no server took the connection within {} s", CONNECT.as_secs());
-                return Err(ConnectError::Unreachable(why));
-            }
-        };
+        let mut up = await_up(&link).map_err(ConnectError::Unreachable)?;
         // A denial comes before the answer to the flush that says that the connection is up.
         let mut denied = String::new();
         for words in link.protests().try_iter() {
@@ -111,10 +102,8 @@ impl Caller {
                     Ok(answer) => return Ok(answer),
                     Err(_) => return Err(CallError::Lost("the subscription ended".to_owned())),
                 },
-                recv(self.link.protests()) -> words => if let Ok(words) = words {
-                    if denies(&words, subject) {
-                        return Err(CallError::Denied(words));
-                    }
+                recv(self.link.protests()) -> words => if let Ok(words) = words && denies(&words, subject) {
+                    return Err(CallError::Denied(words));
                 },
                 recv(self.link.life()) -> life => if let Ok(Life::Down(why)) = life {
                     return Err(CallError::Lost(why));
@@ -130,7 +119,17 @@ impl Caller {
     }
 }
 
+/// Waits for a link to be up, or says why it is not.
+pub(super) fn await_up(link: &Link) -> Result<Up, String> {
+    match link.life().recv_timeout(CONNECT) {
+        Ok(Life::Up(up)) => Ok(up),
+        Ok(Life::Down(why)) => Err(why),
+        Ok(_) => Err("the connection ended before it was up".to_owned()),
+        Err(_) => Err(format!("no server took the connection within {} s", CONNECT.as_secs())),
+    }
+}
+
 /// Whether the bus's protest is that `subject` is denied to us.
-pub fn denies(protest: &str, subject: &str) -> bool {
+pub(super) fn denies(protest: &str, subject: &str) -> bool {
     protest.contains("Permissions Violation") && protest.contains(&format!("\"{subject}\""))
 }

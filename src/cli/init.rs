@@ -69,7 +69,7 @@ impl Init {
 
 /// The stream of a bucket as the field makes it. The registry keeps more history, so that somebody else's write can
 /// still be looked at after it was put right.
-fn advice(bucket: Bucket, replicas: u8) -> Value {
+pub(super) fn advice(bucket: Bucket, replicas: u8) -> Value {
     let history = if bucket == Bucket::Registry { 8 } else { 1 };
     json!({
         "name": bucket.stream(),
@@ -91,9 +91,18 @@ fn advice(bucket: Bucket, replicas: u8) -> Value {
     })
 }
 
-/// How a bucket that is there differs from the advice, in the settings that make a difference to the seat.
 fn compare(there: &Value, advice: &Value) -> String {
-    let differences: Vec<String> = advice
+    let differences = differences(there, advice);
+    if differences.is_empty() {
+        "there, as advised".to_owned()
+    } else {
+        format!("there, left as it is: {}", differences.join("; "))
+    }
+}
+
+/// How a bucket that is there differs from the advice, in the settings that make a difference to the seat.
+pub(super) fn differences(there: &Value, advice: &Value) -> Vec<String> {
+    advice
         .as_object()
         .into_iter()
         .flatten()
@@ -103,12 +112,7 @@ fn compare(there: &Value, advice: &Value) -> String {
         })
         .filter(|(_, found, advised)| found != *advised)
         .map(|(field, found, advised)| format!("{field} is {found}, advised is {advised}"))
-        .collect();
-    if differences.is_empty() {
-        "there, as advised".to_owned()
-    } else {
-        format!("there, left as it is: {}", differences.join("; "))
-    }
+        .collect()
 }
 
 /// What a field that the server leaves out stands for.
