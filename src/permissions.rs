@@ -35,11 +35,12 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// The rights of the seat, which answers under `reply_prefixes` beside the usual ones.
-    pub fn of_seat(reply_prefixes: &[String]) -> Self {
+    /// The rights of the seat, which answers under `reply_prefixes` beside the usual ones, and may read many values
+    /// at a time.
+    pub fn of_seat(reply_prefixes: &[String], bulk_reads: bool) -> Self {
         let answered = ANSWERED.into_iter().chain(reply_prefixes.iter().map(String::as_str));
         let api = |verb: &'static str| Bucket::ALL.map(|bucket| format!("{verb}.{}", bucket.stream()));
-        Rights {
+        let mut rights = Rights {
             publish: vec![
                 Group::new(
                     "Writes the registry, and nothing else.",
@@ -63,7 +64,14 @@ impl Rights {
                 ),
                 Group::new("", Monitor::subjects("*")),
             ],
+        };
+        if bulk_reads {
+            rights.publish.push(Group::new(
+                "Reads many values at a time, for `--bulk-reads`.",
+                api("$JS.API.DIRECT.GET"),
+            ));
         }
+        rights
     }
 
     /// The rights of the provisioner's client on the node `name`: its own keys, and an inbox of its own in which it
@@ -172,7 +180,7 @@ mod tests {
     fn the_shipped_configuration_has_these_rights_and_no_others() {
         let node = |name| Rights::of_node(name).unwrap();
         for (user, rights) in [
-            ("seat", Rights::of_seat(&[])),
+            ("seat", Rights::of_seat(&[], false)),
             ("reader", Rights::of_reader()),
             ("attic", node("attic")),
             ("cellar", node("cellar")),
@@ -184,9 +192,19 @@ mod tests {
 
     #[test]
     fn a_reply_prefix_is_one_more_right_to_publish() {
-        let rights = Rights::of_seat(&["_MY.inbox".to_owned()]);
+        let rights = Rights::of_seat(&["_MY.inbox".to_owned()], false);
         assert_eq!(rights.publish[3].subjects, ["_INBOX.>", "_R_.>", "_MY.inbox.>"]);
-        assert_eq!(rights.subscribe, Rights::of_seat(&[]).subscribe);
+        assert_eq!(rights.subscribe, Rights::of_seat(&[], false).subscribe);
+    }
+
+    #[test]
+    fn bulk_reads_are_a_right_on_each_bucket() {
+        let rights = Rights::of_seat(&[], true);
+        assert_eq!(
+            rights.publish[4].subjects,
+            ["registry", "needs", "applied", "collect"]
+                .map(|bucket| format!("$JS.API.DIRECT.GET.KV_mesh-provisioner_{bucket}"))
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::failure::Cause;
 use super::plan::{Change, Plan, Planning, show, unnameable};
-use super::question::Want;
+use super::question::{Kind, Slot, Want};
 use crate::bucket::Bucket;
 use crate::registry;
 use crate::wire::jetstream::{self, Message, WriteAnswer};
@@ -37,7 +37,7 @@ pub(super) struct Pass {
 #[derive(Debug)]
 enum Stage {
     Idle,
-    Reading(Planning),
+    Reading(Box<Planning>),
     Writing(Vec<Write>),
 }
 
@@ -120,7 +120,7 @@ impl Pass {
     pub(super) fn begin(&mut self) {
         self.due = None;
         self.again = false;
-        self.stage = Stage::Reading(Planning::new());
+        self.stage = Stage::Reading(Box::new(Planning::new()));
     }
 
     /// Log lines since the last call.
@@ -148,13 +148,13 @@ impl Pass {
                     (_, None) => jetstream::delete(Bucket::Registry, key, change.expected),
                 };
                 write.step = if write.step == Step::Read { Step::AwaitRead } else { Step::AwaitWrite };
-                Some(Want { slot, request, lists: false })
+                Some(Want { slot: Slot::Value(slot), request, kind: Kind::Single })
             }
         }
     }
 
     /// Takes the answer to the request of `slot`. `jitter` is a number below 1.
-    pub(super) fn heard(&mut self, slot: usize, body: Result<&[u8], Cause>, now: Duration, jitter: f64) {
+    pub(super) fn heard(&mut self, slot: Slot, body: Result<&[u8], Cause>, now: Duration, jitter: f64) {
         match &mut self.stage {
             Stage::Idle => {}
             Stage::Reading(planning) => match planning.heard(slot, body) {
@@ -163,7 +163,9 @@ impl Pass {
                 Err(cause) => self.finish(Err(cause.tell(Bucket::Registry)), now, jitter),
             },
             Stage::Writing(writes) => {
-                if let Some(write) = writes.get_mut(slot) {
+                if let Slot::Value(at) = slot
+                    && let Some(write) = writes.get_mut(at)
+                {
                     write.heard(body, self.verified.is_some(), &mut self.lines);
                 }
             }

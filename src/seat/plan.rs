@@ -2,9 +2,9 @@
 //! `plan`. Nothing is decided before the bucket has been read to its end.
 
 use super::failure::Cause;
-use super::question::Want;
-use super::reading::Found;
+use super::question::{Allowance, Slot, Want};
 use super::scan::{Scan, Scanned};
+use super::values::Found;
 use crate::bucket::Bucket;
 use crate::name;
 use crate::registry::{self, Entry};
@@ -46,21 +46,21 @@ impl Planning {
     /// Begins to read.
     #[expect(clippy::new_without_default, reason = "beginning is a step, not a value")]
     pub fn new() -> Self {
-        Planning { scan: Scan::new(Bucket::Registry, None), stored: Vec::new() }
+        Planning { scan: Scan::new(Bucket::Registry, None, false), stored: Vec::new() }
     }
 
     /// The next request to send and the slot that its answer belongs to, if there is one to send now.
-    pub fn request(&mut self) -> Option<(usize, Request)> {
+    pub fn request(&mut self) -> Option<(Slot, Request)> {
         self.want().map(|want| (want.slot, want.request))
     }
 
     pub(super) fn want(&mut self) -> Option<Want> {
-        self.scan.want(true)
+        self.scan.want(Allowance { listing: true, batch: false })
     }
 
     /// Takes the answer to the request of `slot`; gives the plan once the bucket has been read to its end. An error
     /// ends it: an incomplete reading is never a plan.
-    pub fn heard(&mut self, slot: usize, body: Result<&[u8], Cause>) -> Result<Option<Plan>, Cause> {
+    pub fn heard(&mut self, slot: Slot, body: Result<&[u8], Cause>) -> Result<Option<Plan>, Cause> {
         self.scan.heard(slot, body)?;
         loop {
             match self.scan.next() {
@@ -89,7 +89,7 @@ fn decide(stored: Vec<(String, Found)>) -> Plan {
             }
             // A marker of a kind that nobody answers is how it should be.
             Found::Gone { .. } if entry.is_none() => continue,
-            Found::Gone { marker } => (None, marker.unwrap_or(0)),
+            Found::Gone { marker } => (None, marker.map_or(0, |marker| marker.sequence)),
             Found::Unnameable => {
                 plan.unnameable.push(key);
                 continue;
@@ -133,15 +133,22 @@ mod tests {
     use crate::wire::jetstream::Message;
 
     fn message(key: &str, sequence: u64, value: &str) -> (String, Found) {
-        let message = Message {
+        (key.to_owned(), stored(key, sequence, value, false).into())
+    }
+
+    fn gone(key: &str, sequence: u64) -> (String, Found) {
+        (key.to_owned(), stored(key, sequence, "", true).into())
+    }
+
+    fn stored(key: &str, sequence: u64, value: &str, deleted: bool) -> Message {
+        Message {
             subject: format!("$KV.mesh-provisioner_registry.{key}"),
             sequence,
             at: "2026-11-29T13:26:00Z".to_owned(),
-            deleted: false,
+            deleted,
             header_fault: None,
             value: value.as_bytes().to_vec(),
-        };
-        (key.to_owned(), Found::Message(message))
+        }
     }
 
     fn whole() -> Vec<(String, Found)> {
@@ -161,9 +168,9 @@ mod tests {
     fn each_key_has_its_own_change() {
         let mut stored = whole();
         stored[0] = message("config", 21, "{}");
-        stored[1] = ("secret".to_owned(), Found::Gone { marker: Some(22) });
+        stored[1] = gone("secret", 22);
         stored.push(message("licence", 23, "[1]"));
-        stored.push(("gone".to_owned(), Found::Gone { marker: Some(24) }));
+        stored.push(gone("gone", 24));
         stored.push(("\u{fffd}".to_owned(), Found::Unnameable));
         let plan = decide(stored);
         assert_eq!(plan.unnameable, ["\u{fffd}"]);

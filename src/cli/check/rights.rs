@@ -109,23 +109,24 @@ mod tests {
         assert_eq!(subject("$SRV.PING.mesh-provisioner.*", "ID"), "$SRV.PING.mesh-provisioner.ID");
         assert_eq!(subject("$SRV.PING", "ID"), "$SRV.PING");
         assert_eq!(subject("mesh-provisioner.provisioning q", "ID"), VERB);
-        let subscriptions = subscriptions(&Rights::of_seat(&[]), "ID");
+        let subscriptions = subscriptions(&Rights::of_seat(&[], false), "ID");
         assert_eq!(subscriptions.len(), 11);
         assert_eq!(subscriptions.last(), Some(&(VERB.to_owned(), Some("q"))));
     }
 
     #[test]
     fn no_trial_changes_anything() {
-        let publish = Rights::of_seat(&["_MY.inbox".to_owned()]).publish;
+        let publish = Rights::of_seat(&["_MY.inbox".to_owned()], true).publish;
         let rights = publish.iter().flat_map(|group| &group.subjects);
         let messages: Vec<Outgoing> = rights.flat_map(|right| messages(right, "ID")).collect();
-        assert_eq!(messages.len(), 13 + 8 + 1 + 3);
+        assert_eq!(messages.len(), 13 + 12 + 1 + 3);
         for message in messages {
             let expected =
                 message.headers.iter().find(|(name, _)| *name == "Nats-Expected-Last-Subject-Sequence");
-            let reads = message.subject.starts_with("$JS.API.STREAM.INFO.")
-                || message.subject.starts_with("$JS.API.STREAM.MSG.GET.");
-            let nowhere = message.subject.ends_with(".ID");
+            let reads = ["STREAM.INFO", "STREAM.MSG.GET", "DIRECT.GET"]
+                .into_iter()
+                .any(|verb| message.subject.starts_with(&format!("$JS.API.{verb}.KV_mesh-provisioner_")));
+            let nowhere = message.subject.rsplit('.').next() == Some("ID");
             let asks = message.subject == "$SRV.PING.mesh-provisioner"
                 && message.reply.as_deref() == Some("_INBOX.ID");
             let refused = expected.is_some_and(|(_, sequence)| sequence == "9007199254740991");
