@@ -13,6 +13,7 @@ mod health;
 mod listing;
 mod notice;
 mod pass;
+mod plan;
 mod question;
 mod reply;
 mod requests;
@@ -21,9 +22,11 @@ mod values;
 
 pub use action::Action;
 pub use event::Event;
-pub use failure::Refusal;
+pub use failure::{Cause, Refusal};
 pub use health::{Counters, Health, PassHealth, RegistryHealth};
-pub use reply::check_prefix;
+pub use plan::{Change, Plan, Planning, show, unnameable};
+pub use question::Slot;
+pub use reply::{check_prefix, may_answer};
 
 use crate::bucket::Bucket;
 use crate::wire::answer::{self, Identity, json};
@@ -33,11 +36,10 @@ use crate::wire::service::{self, Monitor, Work};
 use crate::wire::{INBOX, Outgoing, VERB};
 use batches::Batches;
 use calls::{Call, Calls, Owner};
-use failure::Cause;
 use log::Level;
 use notice::Notices;
 use pass::Pass;
-use question::{Frame, Kind, Slot, Want};
+use question::{Frame, Kind, Want};
 use requests::{Answered, Asker, Requests};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
@@ -479,8 +481,7 @@ impl Seat {
             504 => self.counters.too_late += 1,
             _ => self.counters.bad_requests += 1,
         }
-        // A header is one line, whatever an asker or the bus put into the message.
-        let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let line = answer::one_line(&message);
         if code >= 500 {
             self.notice(Level::Warn, &line, &format!("answered {code}: {line}"), now);
         }
@@ -488,11 +489,7 @@ impl Seat {
         self.work.time += now.saturating_sub(since);
         let body = answer::error_json(code, &message);
         self.work.last_error = format!("{code}: {line}");
-        self.send(
-            to,
-            vec![("Nats-Service-Error-Code", code.to_string()), ("Nats-Service-Error", line)],
-            body,
-        );
+        self.send(to, answer::error_headers(code, &message), body);
     }
 
     fn send(&mut self, subject: String, headers: crate::wire::Headers, body: String) {
