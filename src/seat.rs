@@ -5,17 +5,19 @@
 //! jitter come in, so that a whole life of the seat can be played through in a test.
 
 mod action;
+mod batches;
 mod calls;
 mod event;
 mod failure;
 mod health;
+mod listing;
 mod notice;
 mod pass;
 mod question;
-mod reading;
 mod reply;
 mod requests;
 mod scan;
+mod values;
 
 pub use action::Action;
 pub use event::Event;
@@ -23,17 +25,20 @@ pub use failure::Refusal;
 pub use health::{Counters, Health, PassHealth, RegistryHealth};
 pub use reply::check_prefix;
 
+use crate::bucket::Bucket;
 use crate::wire::answer::{self, Identity, json};
+use crate::wire::direct::Part;
 use crate::wire::request::{Ask, What};
 use crate::wire::service::{self, Monitor, Work};
 use crate::wire::{INBOX, Outgoing, VERB};
+use batches::Batches;
 use calls::{Call, Calls, Owner};
 use failure::Cause;
 use log::Level;
 use notice::Notices;
 use pass::Pass;
-use question::{Frame, Want};
-use requests::{Requests, Taken};
+use question::{Frame, Kind, Slot, Want};
+use requests::{Answered, Asker, Requests};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -71,6 +76,8 @@ pub struct Settings {
     pub every: Duration,
     /// First tokens of reply subjects that may be answered beside the usual ones.
     pub reply_prefixes: Vec<String>,
+    /// Whether buckets are read in batches where the bus allows it.
+    pub bulk_reads: bool,
     /// Where jitter comes from: any number, another one for each seat.
     pub jitter_seed: u64,
 }
@@ -93,6 +100,7 @@ pub struct Seat {
     link: Link,
     denied_subscriptions: BTreeSet<String>,
     calls: Calls,
+    batches: Batches,
     requests: Requests,
     pass: Pass,
     presence_due: Option<Duration>,
@@ -121,6 +129,7 @@ impl Seat {
             },
             denied_subscriptions: BTreeSet::new(),
             calls: Calls::default(),
+            batches: Batches::new(settings.bulk_reads),
             requests: Requests::default(),
             pass: Pass::new(settings.every),
             presence_due: None,
@@ -157,6 +166,7 @@ impl Seat {
                 let body = if no_responders { Err(Cause::NoResponders) } else { Ok(body.as_slice()) };
                 self.answer(call, body, now);
             }
+            Event::Part { call, part } => self.part(call, part, now),
             Event::Overrun(count) => {
                 self.counters.overrun += count;
                 self.notice(
@@ -318,6 +328,9 @@ impl Seat {
         let wait = FIRST_RECONNECT.saturating_mul(1 << attempts.min(8)).min(LAST_RECONNECT);
         let wait = wait.mul_f64(1.0 - self.jitter() / 2.0);
         self.link = Link::Down { retry: now + wait, attempts, why };
+        for bucket in self.calls.batched().collect::<Vec<_>>() {
+            self.batches.broke(bucket, now);
+        }
         self.abandon_calls();
     }
 
@@ -338,9 +351,8 @@ impl Seat {
         if lower.starts_with("permissions violation for subscription") {
             self.denied_subscriptions.insert(subject.to_owned());
         } else if lower.starts_with("permissions violation for publish") {
-            let denied = self.calls.denied(subject, words);
-            for (owner, slot, cause) in denied {
-                self.deliver(owner, slot, Err(cause), now);
+            for call in self.calls.denied(subject) {
+                self.fail(&call, Cause::Denied(words.to_owned()), now);
             }
         }
     }
@@ -430,7 +442,7 @@ impl Seat {
         let refused = if self.stopping.is_some() {
             Err(Refusal::unavailable("the seat is stopping: ask again in a moment"))
         } else {
-            self.requests.take(ask, reply.clone(), now)
+            self.requests.take(ask, Asker { reply: reply.clone(), since: now })
         };
         if let Err(refusal) = refused {
             self.refuse(reply, now, now, refusal);
@@ -480,13 +492,52 @@ impl Seat {
         self.actions.push(Action::Send(message));
     }
 
-    fn answer(&mut self, call: u64, body: Result<&[u8], Cause>, now: Duration) {
-        if let Some((owner, slot)) = self.calls.settle(call) {
-            self.deliver(owner, slot, body, now);
+    fn answer(&mut self, number: u64, body: Result<&[u8], Cause>, now: Duration) {
+        let Some((owner, slot, kind)) = self.calls.settle(number) else { return };
+        match (kind, body) {
+            // The whole of a batch in one message that is none of its parts: nobody answers on its subject.
+            (Kind::Batch(bucket), _) => self.give_up_batch(bucket, owner, slot, "nobody answers it", now),
+            (_, body) => self.deliver(owner, slot, body, now),
         }
     }
 
-    fn deliver(&mut self, owner: Owner, slot: usize, body: Result<&[u8], Cause>, now: Duration) {
+    fn part(&mut self, number: u64, part: Part, now: Duration) {
+        let is_last = !matches!(part, Part::Message { .. });
+        let call = if is_last { self.calls.settle(number) } else { self.calls.part(number, now) };
+        let Some((Owner::Request(id), slot, Kind::Batch(bucket))) = call else { return };
+        let Some(question) = self.requests.question(id) else { return };
+        if let Err(why) = question.heard_part(slot, part) {
+            self.calls.settle(number);
+            self.say_batch_given_up(bucket, &why, now);
+        }
+    }
+
+    /// A request of ours comes to nothing.
+    fn fail(&mut self, call: &Call, cause: Cause, now: Duration) {
+        match (call.kind, &cause) {
+            (Kind::Batch(bucket), Cause::Denied(words)) => {
+                self.give_up_batch(bucket, call.owner, call.slot, words, now);
+            }
+            (Kind::Batch(bucket), _) => {
+                self.give_up_batch(bucket, call.owner, call.slot, "no answer came in time", now);
+            }
+            _ => self.deliver(call.owner, call.slot, Err(cause), now),
+        }
+    }
+
+    fn give_up_batch(&mut self, bucket: Bucket, owner: Owner, slot: Slot, why: &str, now: Duration) {
+        self.say_batch_given_up(bucket, why, now);
+        self.deliver(owner, slot, Err(Cause::Silent), now);
+    }
+
+    fn say_batch_given_up(&mut self, bucket: Bucket, why: &str, now: Duration) {
+        self.batches.refused(bucket, now);
+        let text =
+            format!("bucket {bucket} is read one by one for a while, since a batch was of no use: {why}");
+        self.notice(Level::Info, &format!("batch {bucket}"), &text, now);
+    }
+
+    fn deliver(&mut self, owner: Owner, slot: Slot, body: Result<&[u8], Cause>, now: Duration) {
         match owner {
             Owner::Request(id) => {
                 if let Some(question) = self.requests.question(id) {
@@ -508,8 +559,8 @@ impl Seat {
     /// Does what became due, gives the answers that are there, and sends what is wanted next.
     fn go_on(&mut self, now: Duration) {
         self.try_to_connect(now);
-        while let Some((owner, slot, cause)) = self.calls.overdue(now) {
-            self.deliver(owner, slot, Err(cause), now);
+        for call in self.calls.overdue(now) {
+            self.fail(&call, Cause::Silent, now);
         }
         if self.pass.due().is_some_and(|due| now >= due) && self.is_up() && self.stopping.is_none() {
             self.pass.begin();
@@ -551,7 +602,7 @@ impl Seat {
                 headers: Vec::new(),
                 body: service::ping(&self.settings.identity).into_bytes(),
             };
-            self.call(Owner::Presence, Want { slot: 0, request, lists: false }, now);
+            self.call(Owner::Presence, Want { slot: Slot::Value(0), request, kind: Kind::Single }, now);
         }
         if self.presence_ends.is_some_and(|ends| now >= ends) {
             self.presence_ends = None;
@@ -574,19 +625,28 @@ impl Seat {
     }
 
     fn answer_requests(&mut self, now: Duration) {
-        while let Some((taken, outcome)) = self.requests.answered() {
-            self.settle(taken, outcome, now);
+        while let Some(Answered { id, mut askers, outcome }) = self.requests.answered() {
+            self.calls.forget(Owner::Request(id));
+            let last = askers.pop_back();
+            for asker in askers {
+                self.settle(asker, outcome.clone(), now);
+            }
+            if let Some(last) = last {
+                self.settle(last, outcome, now);
+            }
         }
-        while let Some((taken, refusal)) = self.requests.overdue(now) {
-            self.settle(taken, Err(refusal), now);
+        while let Some((id, asker, refusal)) = self.requests.overdue(now) {
+            if let Some(id) = id {
+                self.calls.forget(Owner::Request(id));
+            }
+            self.settle(asker, Err(refusal), now);
         }
     }
 
-    fn settle(&mut self, taken: Taken, outcome: Result<String, Refusal>, now: Duration) {
-        self.calls.forget(Owner::Request(taken.id));
+    fn settle(&mut self, asker: Asker, outcome: Result<String, Refusal>, now: Duration) {
         match outcome {
-            Ok(body) => self.reply(taken.reply, taken.since, now, body),
-            Err(refusal) => self.refuse(taken.reply, taken.since, now, refusal),
+            Ok(body) => self.reply(asker.reply, asker.since, now, body),
+            Err(refusal) => self.refuse(asker.reply, asker.since, now, refusal),
         }
     }
 
@@ -598,6 +658,7 @@ impl Seat {
         self.requests.begin(&Frame {
             page_bytes,
             seat: self.settings.identity.clone(),
+            batches: self.batches.allowed(now),
             clock: self.clock + now,
         });
         while self.calls.room() > 0
@@ -605,24 +666,22 @@ impl Seat {
         {
             self.call(Owner::Pass, want, now);
         }
-        let ids: Vec<u64> = self.requests.under_way().map(|(id, _)| id).collect();
+        let ids = self.requests.ids();
         let share = calls::MAX_OUTSTANDING / ids.len().max(1);
         for id in ids {
             let owner = Owner::Request(id);
-            let mut outstanding = self.calls.outstanding(owner);
-            while self.calls.room() > 0 && outstanding < share {
-                let may_list = self.calls.may_list();
-                let want = self.requests.question(id).and_then(|question| question.want(may_list));
+            while self.calls.room() > 0 && self.calls.outstanding(owner) < share {
+                let allowance = self.calls.allowance();
+                let want = self.requests.question(id).and_then(|question| question.want(allowance));
                 let Some(want) = want else { break };
                 self.call(owner, want, now);
-                outstanding += 1;
             }
         }
     }
 
     fn call(&mut self, owner: Owner, want: Want, now: Duration) {
-        let Want { slot, request, lists } = want;
-        let call = Call { owner, slot, subject: request.subject.clone(), lists, since: now };
+        let Want { slot, request, kind } = want;
+        let call = Call { owner, slot, subject: request.subject.clone(), kind, since: now };
         let number = self.calls.add(call);
         self.actions.push(Action::Send(Outgoing {
             subject: request.subject,
@@ -642,8 +701,8 @@ impl Seat {
         if self.requests.len() > 0 && now < end && self.is_up() {
             return;
         }
-        while let Some(taken) = self.requests.pop() {
-            self.settle(taken, Err(Refusal::unavailable("the seat is stopping: ask again in a moment")), now);
+        for asker in self.requests.take_all() {
+            self.settle(asker, Err(Refusal::unavailable("the seat is stopping: ask again in a moment")), now);
         }
         self.actions.push(Action::Exit);
     }

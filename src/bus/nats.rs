@@ -18,6 +18,7 @@ use super::probe::{Greeting, probe};
 use super::watch::Watch;
 use crate::config::{Auth, Connection, nkey_seed};
 use crate::wire::Outgoing;
+use crate::wire::direct::{self, Part};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::fs;
 use std::io;
@@ -110,6 +111,8 @@ pub struct Delivery {
     pub reply: Option<String>,
     /// The bus itself answers that nobody listens on a subject.
     pub no_responders: bool,
+    /// What it is of a batch, if it has the marks of one; the body is in there then.
+    pub part: Option<Part>,
     /// The code and the words of a service's error.
     pub error: Option<(String, String)>,
     /// The body.
@@ -118,15 +121,20 @@ pub struct Delivery {
 
 impl From<Message> for Delivery {
     fn from(message: Message) -> Self {
-        let header = |name: &str| message.headers.as_ref().and_then(|headers| headers.get(name)).cloned();
-        Delivery {
-            no_responders: message.is_no_responders(),
-            error: header("Nats-Service-Error-Code")
-                .map(|code| (code, header("Nats-Service-Error").unwrap_or_default())),
-            subject: message.subject,
-            reply: message.reply,
-            body: message.data,
+        let no_responders = message.is_no_responders();
+        let ::nats::Message { subject, reply, data: body, headers, .. } = message;
+        let all = |name: &str| -> Vec<&str> {
+            let values = headers.as_ref().and_then(|headers| headers.get_key_value(name));
+            values.into_iter().flat_map(|(_, values)| values.iter().map(String::as_str)).collect()
+        };
+        let first = |name: &str| all(name).first().map(|&value| value.to_owned());
+        let error = first("Nats-Service-Error-Code")
+            .map(|code| (code, first("Nats-Service-Error").unwrap_or_default()));
+        if !no_responders && (!all("Nats-Sequence").is_empty() || !all("Status").is_empty()) {
+            let part = Some(direct::parse(all, body));
+            return Delivery { subject, reply, no_responders, part, error, body: Vec::new() };
         }
+        Delivery { subject, reply, no_responders, part: None, error, body }
     }
 }
 

@@ -27,6 +27,11 @@ connecting! {
         #[argh(option, arg_name = "subject", from_str_fn(parse_prefix))]
         reply_prefix: Vec<String>,
 
+        /// read many values at a time (server 2.11 and newer, with the right to $JS.API.DIRECT.GET); faster on large
+        /// buckets, but an entry with broken headers then costs the connection once
+        #[argh(switch)]
+        bulk_reads: bool,
+
         /// where to write how the seat is [$RUNTIME_DIRECTORY/status.json, if there is one]
         #[argh(option, arg_name = "file")]
         status_file: Option<PathBuf>,
@@ -75,6 +80,7 @@ impl Serve {
                 started: rfc3339(SystemTime::now()),
                 every: self.every,
                 reply_prefixes: self.reply_prefix,
+                bulk_reads: self.bulk_reads,
             },
             status_file: self.status_file.or_else(|| status::default_path(environment)),
             signals,

@@ -1,5 +1,6 @@
 //! Everything that can wake the seat.
 
+use crate::wire::direct::Part;
 use std::time::Duration;
 
 /// What happened.
@@ -40,6 +41,13 @@ pub enum Event {
         no_responders: bool,
         /// The answer.
         body: Vec<u8>,
+    },
+    /// A part came of the answer to a request for a batch.
+    Part {
+        /// The number that the request was sent with.
+        call: u64,
+        /// The part.
+        part: Part,
     },
     /// So many messages were dropped before the loop saw them, since they came faster than it turned.
     Overrun(u64),

@@ -4,9 +4,9 @@
 //! could not finish is tried again, sooner at first.
 
 use super::failure::Cause;
-use super::question::Want;
-use super::reading::Found;
+use super::question::{Allowance, Kind, Slot, Want};
 use super::scan::{Scan, Scanned};
+use super::values::Found;
 use crate::bucket::Bucket;
 use crate::registry::{self, Entry};
 use crate::wire::jetstream::{self, Message, WriteAnswer};
@@ -41,7 +41,7 @@ pub(super) struct Pass {
 #[derive(Debug)]
 enum Stage {
     Idle,
-    Reading { scan: Scan, stored: Vec<(String, Found)> },
+    Reading { scan: Box<Scan>, stored: Vec<(String, Found)> },
     Writing(Vec<Change>),
 }
 
@@ -130,7 +130,8 @@ impl Pass {
     pub(super) fn begin(&mut self) {
         self.due = None;
         self.again = false;
-        self.stage = Stage::Reading { scan: Scan::new(Bucket::Registry, None), stored: Vec::new() };
+        self.stage =
+            Stage::Reading { scan: Box::new(Scan::new(Bucket::Registry, None, false)), stored: Vec::new() };
     }
 
     /// Log lines since the last call.
@@ -142,7 +143,7 @@ impl Pass {
     pub(super) fn want(&mut self) -> Option<Want> {
         match &mut self.stage {
             Stage::Idle => None,
-            Stage::Reading { scan, .. } => scan.want(true),
+            Stage::Reading { scan, .. } => scan.want(Allowance { listing: true, batch: false }),
             Stage::Writing(changes) => {
                 let waiting = |change: &&mut Change| matches!(change.step, Step::Write | Step::Read);
                 let (slot, change) = changes.iter_mut().enumerate().find(|(_, change)| waiting(change))?;
@@ -155,13 +156,13 @@ impl Pass {
                     (_, None) => jetstream::delete(Bucket::Registry, key, change.expected),
                 };
                 change.step = if change.step == Step::Read { Step::AwaitRead } else { Step::AwaitWrite };
-                Some(Want { slot, request, lists: false })
+                Some(Want { slot: Slot::Value(slot), request, kind: Kind::Single })
             }
         }
     }
 
     /// Takes the answer to the request of `slot`. `jitter` is a number below 1.
-    pub(super) fn heard(&mut self, slot: usize, body: Result<&[u8], Cause>, now: Duration, jitter: f64) {
+    pub(super) fn heard(&mut self, slot: Slot, body: Result<&[u8], Cause>, now: Duration, jitter: f64) {
         match &mut self.stage {
             Stage::Idle => {}
             Stage::Reading { scan, .. } => match scan.heard(slot, body) {
@@ -169,7 +170,9 @@ impl Pass {
                 Err(cause) => self.finish(Err(cause.tell(Bucket::Registry)), now, jitter),
             },
             Stage::Writing(changes) => {
-                if let Some(change) = changes.get_mut(slot) {
+                if let Slot::Value(at) = slot
+                    && let Some(change) = changes.get_mut(at)
+                {
                     change.heard(body, self.verified.is_some(), &mut self.lines);
                 }
             }

@@ -1,13 +1,14 @@
 //! The entries of one bucket, narrowed and paged: `registry`, `needs`, `applied`, `collect` and `gaps`.
 
 use super::reach::{Reach, node_token};
-use super::{Frame, Want};
+use super::{Allowance, Frame, Slot, Want};
 use crate::bucket::{Bucket, Malformed, Why};
 use crate::name;
 use crate::seat::failure::{Cause, Refusal};
-use crate::seat::reading::Found;
 use crate::seat::scan::{Scan, Scanned};
+use crate::seat::values::Found;
 use crate::wire::answer::{Complaint, Entry, Page, Value, json};
+use crate::wire::direct::Part;
 use crate::wire::jetstream::Message;
 use crate::wire::request::{Ask, MAX_LIMIT, What};
 use std::collections::BTreeSet;
@@ -60,30 +61,41 @@ impl PageQuestion {
             outcome: None,
         };
         question.stage = match question.ask.what {
-            What::Gaps => Stage::Kinds(Scan::new(Bucket::Registry, None)),
+            What::Gaps => Stage::Kinds(Scan::new(Bucket::Registry, None, false)),
             _ => question.entries(),
         };
         question
     }
 
     fn entries(&self) -> Stage {
-        Stage::Entries(Scan::new(self.bucket, node_token(&self.ask)))
+        Stage::Entries(Scan::new(
+            self.bucket,
+            node_token(&self.ask),
+            self.frame.batches.contains(&self.bucket),
+        ))
     }
 
-    pub(super) fn want(&mut self, may_list: bool) -> Option<Want> {
+    pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
         match &mut self.stage {
-            Stage::Kinds(scan) | Stage::Entries(scan) => scan.want(may_list),
+            Stage::Kinds(scan) | Stage::Entries(scan) => scan.want(allowance),
             Stage::Done => None,
         }
     }
 
-    pub(super) fn heard(&mut self, slot: usize, body: Result<&[u8], Cause>) {
+    pub(super) fn heard(&mut self, slot: Slot, body: Result<&[u8], Cause>) {
         let (Stage::Kinds(scan) | Stage::Entries(scan)) = &mut self.stage else { return };
         let bucket = scan.bucket();
         match scan.heard(slot, body) {
             Ok(()) => self.advance(),
             Err(cause) => self.finish(Err(cause.refuse(bucket))),
         }
+    }
+
+    pub(super) fn heard_part(&mut self, slot: Slot, part: Part) -> Result<(), String> {
+        let (Stage::Kinds(scan) | Stage::Entries(scan)) = &mut self.stage else { return Ok(()) };
+        let heard = scan.heard_part(slot, part);
+        self.advance();
+        heard
     }
 
     pub(super) fn progress(&self) -> String {

@@ -6,12 +6,13 @@ mod drift;
 mod nodes;
 
 use super::reach::{Reach, node_token};
-use super::{Frame, Want};
+use super::{Allowance, Frame, Slot, Want};
 use crate::bucket::Bucket;
 use crate::seat::failure::{Cause, Refusal};
-use crate::seat::reading::Found;
 use crate::seat::scan::{Scan, Scanned};
+use crate::seat::values::Found;
 use crate::wire::answer::{AsOf, Complaint, MAX_MALFORMED_LISTED, Page, json};
+use crate::wire::direct::Part;
 use crate::wire::request::{Ask, MAX_LIMIT, What};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
@@ -118,14 +119,17 @@ impl Survey {
     }
 
     fn scan_next(&mut self) {
-        self.scan = self.to_scan.pop_front().map(|bucket| Scan::new(bucket, node_token(&self.ask)));
+        self.scan = self
+            .to_scan
+            .pop_front()
+            .map(|bucket| Scan::new(bucket, node_token(&self.ask), self.frame.batches.contains(&bucket)));
     }
 
-    pub(super) fn want(&mut self, may_list: bool) -> Option<Want> {
-        self.scan.as_mut()?.want(may_list)
+    pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
+        self.scan.as_mut()?.want(allowance)
     }
 
-    pub(super) fn heard(&mut self, slot: usize, body: Result<&[u8], Cause>) {
+    pub(super) fn heard(&mut self, slot: Slot, body: Result<&[u8], Cause>) {
         let Some(scan) = &mut self.scan else { return };
         match scan.heard(slot, body) {
             Ok(()) => self.advance(),
@@ -134,6 +138,13 @@ impl Survey {
                 self.scan = None;
             }
         }
+    }
+
+    pub(super) fn heard_part(&mut self, slot: Slot, part: Part) -> Result<(), String> {
+        let Some(scan) = &mut self.scan else { return Ok(()) };
+        let heard = scan.heard_part(slot, part);
+        self.advance();
+        heard
     }
 
     pub(super) fn progress(&self) -> String {
