@@ -8,9 +8,7 @@ use crate::support::accounts::{READER, SEAT, TESTER};
 use crate::support::bucket::{NEEDS, REGISTRY};
 use crate::support::client::{Client, Inbox};
 use crate::support::mesh::{self, Mesh};
-use crate::support::proxy::Proxy;
 use crate::support::seat::{KINDS, Seat};
-use crate::support::server::Server;
 use crate::support::setup::{Right, Setup};
 use crate::support::verb::{Answer, VERB};
 use crate::support::wait::{self, PATIENCE};
@@ -23,16 +21,6 @@ const LISTING: &str = "STREAM.INFO.KV_mesh-provisioner_needs";
 
 /// How long a request may take from its sending to its answer.
 const STATED_BOUND: Duration = Duration::from_secs(5);
-
-/// A mesh whose seat reaches the server through a proxy.
-fn behind_a_proxy() -> (Mesh, Proxy) {
-    let server = Server::start();
-    mesh::init(&server);
-    let proxy = Proxy::start(&server);
-    let mut seat = Seat::start_through(&proxy, &server, &[]);
-    seat.wait_ready();
-    (Mesh { seat, server }, proxy)
-}
 
 /// Puts many needs; gives their keys in order.
 fn put_many(client: &Client) -> Vec<String> {
@@ -80,7 +68,7 @@ fn page_through(client: &Client, keys: &[String], mut known: usize) {
 
 #[test]
 fn l2_a_server_that_is_killed_under_a_page_never_makes_it_short() {
-    let (mut mesh, proxy) = behind_a_proxy();
+    let (mut mesh, proxy) = Mesh::start_behind_a_proxy();
     let keys = put_many(&mesh.tester());
     let reader = mesh.reader();
     let known = take_page(&reader.ask(&rest(&keys, 0)).good(), &keys, 0);
@@ -114,7 +102,7 @@ fn l2_a_server_that_is_killed_under_a_page_never_makes_it_short() {
 
 #[test]
 fn l2_a_connection_that_is_cut_under_a_page_never_makes_it_short() {
-    let (mesh, proxy) = behind_a_proxy();
+    let (mesh, proxy) = Mesh::start_behind_a_proxy();
     let keys = put_many(&mesh.tester());
     let reader = mesh.reader();
     // Within the list of keys, at its end, and within the values.
@@ -144,7 +132,7 @@ fn kinds(client: &Client) -> Vec<String> {
 
 #[test]
 fn l9_a_registry_pass_that_was_cut_deletes_nothing() {
-    let (mut mesh, proxy) = behind_a_proxy();
+    let (mut mesh, proxy) = Mesh::start_behind_a_proxy();
     let (reader, tester) = (mesh.reader(), mesh.tester());
     let all = kinds(&reader);
     assert_eq!(all.len(), KINDS);
