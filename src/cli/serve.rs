@@ -70,7 +70,7 @@ impl Serve {
         shell::serve(shell::Settings {
             connection,
             seat: seat::Settings {
-                jitter_seed: identity.id.bytes().fold(0, |seed, byte| seed * 31 + u64::from(byte) % 31),
+                jitter_seed: jitter_seed(&identity.id),
                 identity,
                 started: rfc3339(SystemTime::now()),
                 every: self.every,
@@ -81,6 +81,11 @@ impl Serve {
             notify,
         })
     }
+}
+
+/// A number that differs from seat to seat, as their ids do.
+fn jitter_seed(id: &str) -> u64 {
+    id.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)))
 }
 
 /// A panic anywhere ends the process with a code that says that it is a bug: a thread of the client library that
@@ -120,6 +125,13 @@ fn parse_prefix(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_id_gives_a_jitter_of_its_own() {
+        // As long as a nuid, and longer than a number of 64 bits can tell apart.
+        assert_ne!(jitter_seed("OEMpm7h6r876ioovBGfcEf"), jitter_seed("OEMpm7h6r876ioovBGfcEg"));
+        assert_ne!(jitter_seed(&"z".repeat(1000)), jitter_seed(&"y".repeat(1000)));
+    }
 
     #[test]
     fn times_are_read_with_their_unit() {
