@@ -9,7 +9,6 @@ use crate::support::mesh;
 use crate::support::seat::{KINDS, Seat};
 use crate::support::server::Server;
 use crate::support::setup::{Right, Setup};
-use crate::support::verb::VERB;
 use crate::support::wait::PATIENCE;
 
 /// A bus whose seat lacks one right.
