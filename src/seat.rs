@@ -450,6 +450,7 @@ impl Seat {
 
     fn refuse(&mut self, to: String, since: Duration, now: Duration, refusal: Refusal) {
         let Refusal { code, message } = refusal;
+        let message = failure::shorten(message);
         match code {
             503 => self.counters.unavailable += 1,
             504 => self.counters.too_late += 1,
