@@ -594,7 +594,7 @@ impl Seat {
         let page_bytes = PAGE_BYTES.min(max_payload.saturating_sub(PAYLOAD_MARGIN).max(max_payload / 2));
         self.requests.begin(&Frame { page_bytes, seat: self.settings.identity.clone() });
         while self.calls.room() > 0
-            && let Some(want) = self.pass.want()
+            && let Some(want) = self.pass.want(self.calls.may_list())
         {
             self.call(Owner::Pass, want, now);
         }

@@ -138,11 +138,11 @@ impl Pass {
         std::mem::take(&mut self.lines)
     }
 
-    /// The next request to send, if there is one to send now.
-    pub(super) fn want(&mut self) -> Option<Want> {
+    /// The next request to send, if there is one to send now; one that lists keys only if `may_list`.
+    pub(super) fn want(&mut self, may_list: bool) -> Option<Want> {
         match &mut self.stage {
             Stage::Idle => None,
-            Stage::Reading { scan, .. } => scan.want(true),
+            Stage::Reading { scan, .. } => scan.want(may_list),
             Stage::Writing(changes) => {
                 let waiting = |change: &&mut Change| matches!(change.step, Step::Write | Step::Read);
                 let (slot, change) = changes.iter_mut().enumerate().find(|(_, change)| waiting(change))?;
