@@ -73,7 +73,10 @@ enum Step {
     AwaitWrite,
     Read,
     AwaitRead,
-    Done,
+    /// It is written.
+    Stored,
+    /// It needed no write any more.
+    Right,
     Failed(String),
 }
 
@@ -194,7 +197,7 @@ impl Pass {
 
     fn finish_if_done(&mut self, now: Duration, jitter: f64) {
         let Stage::Writing(changes) = &self.stage else { return };
-        if changes.iter().any(|change| !matches!(change.step, Step::Done | Step::Failed(_))) {
+        if changes.iter().any(|change| !matches!(change.step, Step::Stored | Step::Right | Step::Failed(_))) {
             return;
         }
         let failed: Vec<&str> = changes
@@ -206,8 +209,10 @@ impl Pass {
             .collect();
         let outcome = match failed[..] {
             [] => {
-                let put = changes.iter().filter(|change| change.entry.is_some()).count();
-                Ok(Tally { put, deleted: changes.len() - put, unchanged: registry::ENTRIES.len() - put })
+                let stored = changes.iter().filter(|change| change.step == Step::Stored);
+                let (put, deleted): (Vec<_>, Vec<_>) = stored.partition(|change| change.entry.is_some());
+                let unchanged = registry::ENTRIES.len() - put.len();
+                Ok(Tally { put: put.len(), deleted: deleted.len(), unchanged })
             }
             [only] => Err(only.to_owned()),
             [first, ..] => Err(format!("{first}; {} keys in all could not be put right", failed.len())),
@@ -230,11 +235,8 @@ impl Pass {
             Err(why) => {
                 let wait = retry_wait(self.failures, jitter).min(self.every);
                 self.failures += 1;
-                let seconds = wait.as_secs_f64();
-                self.lines.push((
-                    Level::Warn,
-                    format!("registry pass failed, trying again in {seconds:.1} s: {why}"),
-                ));
+                // Without the wait, so that the same failure makes the same line and is said once a minute.
+                self.lines.push((Level::Warn, format!("registry pass failed, trying again: {why}")));
                 wait
             }
         };
@@ -295,7 +297,7 @@ impl Change {
             (Step::AwaitWrite, Ok(body)) => match jetstream::parse_write(body) {
                 WriteAnswer::Stored(revision) => {
                     lines.push(self.say_stored(revision, verified_before));
-                    self.step = Step::Done;
+                    self.step = Step::Stored;
                 }
                 WriteAnswer::Conflict if self.conflicts == 0 => {
                     self.conflicts = 1;
@@ -350,7 +352,7 @@ impl Change {
         lines.push((Level::Warn, line));
         self.old = value;
         self.expected = sequence;
-        self.step = if right { Step::Done } else { Step::Write };
+        self.step = if right { Step::Right } else { Step::Write };
     }
 
     fn say_stored(&self, revision: u64, verified_before: bool) -> (Level, String) {
