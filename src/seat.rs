@@ -13,6 +13,7 @@ mod health;
 mod listing;
 mod notice;
 mod pass;
+mod plan;
 mod question;
 mod reply;
 mod requests;
@@ -21,9 +22,11 @@ mod values;
 
 pub use action::Action;
 pub use event::Event;
-pub use failure::Refusal;
+pub use failure::{Cause, Refusal};
 pub use health::{Counters, Health, PassHealth, RegistryHealth};
-pub use reply::check_prefix;
+pub use plan::{Change, Plan, Planning, show, unnameable};
+pub use question::Slot;
+pub use reply::{check_prefix, may_answer};
 
 use crate::bucket::Bucket;
 use crate::wire::answer::{self, Identity, json};
@@ -33,11 +36,10 @@ use crate::wire::service::{self, Monitor, Work};
 use crate::wire::{INBOX, Outgoing, VERB};
 use batches::Batches;
 use calls::{Call, Calls, Owner};
-use failure::Cause;
 use log::Level;
 use notice::Notices;
 use pass::Pass;
-use question::{Frame, Kind, Slot, Want};
+use question::{Frame, Kind, Want};
 use requests::{Answered, Asker, Requests};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
@@ -55,6 +57,9 @@ const LAST_RECONNECT: Duration = Duration::from_secs(4);
 
 /// How long a server that is about to shut down is left to find out that another one does not take us yet.
 const MOVE_AGAIN: Duration = Duration::from_secs(2);
+
+/// How long after a denied subscription to try again.
+const TRY_RIGHTS_AGAIN: Duration = Duration::from_secs(60);
 
 /// How long the answers of other holders of the seat are collected.
 const PRESENCE_WAIT: Duration = Duration::from_secs(2);
@@ -301,6 +306,7 @@ impl Seat {
         self.counters.connections += 1;
         self.say(Level::Info, format!("connected to {server}"));
         self.link = Link::Up { server, max_payload, move_at: None };
+        self.denied_subscriptions.clear();
         self.abandon_calls();
         if self.stopping.is_none() {
             self.pass.request(now);
@@ -350,6 +356,10 @@ impl Seat {
         let lower = words.to_ascii_lowercase();
         if lower.starts_with("permissions violation for subscription") {
             self.denied_subscriptions.insert(subject.to_owned());
+            // A right that is granted later takes effect on the next connection only.
+            if let Link::Up { move_at, .. } = &mut self.link {
+                move_at.get_or_insert(now + TRY_RIGHTS_AGAIN);
+            }
         } else if lower.starts_with("permissions violation for publish") {
             for call in self.calls.denied(subject) {
                 self.fail(&call, Cause::Denied(words.to_owned()), now);
@@ -471,8 +481,7 @@ impl Seat {
             504 => self.counters.too_late += 1,
             _ => self.counters.bad_requests += 1,
         }
-        // A header is one line, whatever an asker or the bus put into the message.
-        let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let line = answer::one_line(&message);
         if code >= 500 {
             self.notice(Level::Warn, &line, &format!("answered {code}: {line}"), now);
         }
@@ -480,11 +489,7 @@ impl Seat {
         self.work.time += now.saturating_sub(since);
         let body = answer::error_json(code, &message);
         self.work.last_error = format!("{code}: {line}");
-        self.send(
-            to,
-            vec![("Nats-Service-Error-Code", code.to_string()), ("Nats-Service-Error", line)],
-            body,
-        );
+        self.send(to, answer::error_headers(code, &message), body);
     }
 
     fn send(&mut self, subject: String, headers: crate::wire::Headers, body: String) {
@@ -568,8 +573,6 @@ impl Seat {
         self.look_for_others(now);
         self.answer_requests(now);
         self.send_wanted(now);
-        // What is wanted next may already be known, such as the keys of an empty bucket.
-        self.answer_requests(now);
         for (level, line) in self.pass.lines() {
             self.notice(level, &line.clone(), &line, now);
         }
@@ -581,7 +584,6 @@ impl Seat {
             Link::Down { retry, attempts, why } if now >= *retry => {
                 let (attempts, why) = (*attempts, std::mem::take(why));
                 self.link = Link::Connecting { attempts, why };
-                self.denied_subscriptions.clear();
                 self.actions.push(Action::Connect);
             }
             Link::Up { move_at: Some(at), .. } if now >= *at => {

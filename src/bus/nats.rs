@@ -141,6 +141,7 @@ impl From<Message> for Delivery {
 enum Order {
     Publish(Outgoing),
     StopListening,
+    Settle(Sender<()>),
     Close(Sender<()>),
 }
 
@@ -230,6 +231,13 @@ impl Link {
     /// Gives up the subscriptions that bring requests.
     pub fn stop_listening(&self) {
         self.orders.try_send(Order::StopListening).ok();
+    }
+
+    /// Waits until the server has taken all that came before and has protested against what it denies of it, at most
+    /// so long; whether it has.
+    pub fn settle(&self, at_most: Duration) -> bool {
+        let (settled, wait) = bounded(1);
+        self.orders.try_send(Order::Settle(settled)).is_ok() && wait.recv_timeout(at_most).is_ok()
     }
 
     /// Ends the connection once everything has left, and waits for that at most so long.
@@ -402,7 +410,7 @@ impl LinkThread {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            let mut closing = None;
+            let (mut closing, mut settled) = (None, Vec::new());
             let mut published = 0;
             while let Some(order) = next.take() {
                 match order {
@@ -410,6 +418,7 @@ impl LinkThread {
                     Order::StopListening => {
                         lock(&self.shared.subscriptions).retain(|(listens, _)| !listens);
                     }
+                    Order::Settle(done) => settled.push(done),
                     Order::Close(closed) => closing = Some(closed),
                 }
                 published += 1;
@@ -420,6 +429,9 @@ impl LinkThread {
             if let Err(error) = self.flush(connection) {
                 end(&self.shared, &self.life, format!("the connection broke: {error}"));
                 return;
+            }
+            for done in settled {
+                done.try_send(()).ok();
             }
             if let Some(closed) = closing {
                 closed.try_send(()).ok();

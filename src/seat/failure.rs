@@ -26,7 +26,7 @@ impl Refusal {
 
 /// Why a request to the bus came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Cause {
+pub enum Cause {
     /// The bus answered with an error.
     Api(ApiError),
     /// The bus denied the publish, in its own words.
@@ -41,7 +41,7 @@ pub(super) enum Cause {
 
 impl Cause {
     /// What happened to `bucket`, and what to do next.
-    pub(super) fn tell(&self, bucket: Bucket) -> String {
+    pub fn tell(&self, bucket: Bucket) -> String {
         match self {
             Cause::Api(error) => match error.err_code() {
                 Some(ApiError::NO_STREAM) => {

@@ -1,5 +1,6 @@
 //! The answer body of the verb. Entries are rendered one by one, so that a page ends before it outgrows a message.
 
+use super::Headers;
 use super::jetstream::Message;
 use super::object::Object;
 use super::request::What;
@@ -316,6 +317,16 @@ pub struct Received<'a> {
 /// The schema id of an answer.
 pub fn response_type(word: &str) -> String {
     format!("io.mesh.provisioner.v1.{word}_response")
+}
+
+/// The headers of an error answer.
+pub fn error_headers(code: u16, message: &str) -> Headers {
+    vec![("Nats-Service-Error-Code", code.to_string()), ("Nats-Service-Error", one_line(message))]
+}
+
+/// A message as a header can hold it: one line, whatever an asker or the bus put into it.
+pub fn one_line(message: &str) -> String {
+    message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// The body of an error answer.
