@@ -143,8 +143,8 @@ impl PageQuestion {
                     }
                     Scanned::Key(key, found) => {
                         let looked_enough = scan.given() > KEYS_A_PAGE && !self.page.is_empty();
-                        if looked_enough && !matches!(found, Found::Gone { .. }) {
-                            self.page.leave_rest();
+                        let is_there = !matches!(found, Found::Gone { .. });
+                        if looked_enough && is_there && self.page.end_before(&key) {
                             return self.answer(&scan);
                         }
                         if !self.add(&key, &found) {

@@ -201,3 +201,20 @@ fn more_malformed_keys_than_an_answer_lists_are_counted() {
     assert_eq!(answer.body()["malformed_total"], 151);
     assert_eq!(answer.next(), None);
 }
+
+#[test]
+fn no_page_ends_between_keys_that_look_alike() {
+    // How many keys the seat looks at for one page.
+    const KEYS_A_PAGE: usize = 4_096;
+    let mesh = Mesh::start();
+    let (reader, tester) = (mesh.reader(), mesh.tester());
+    let before = (1..KEYS_A_PAGE).map(|at| format!("a.{at:04}").into_bytes());
+    let look_alikes = [b"b.\xfe".to_vec(), b"b.\xff".to_vec()];
+    tester.kv_put_all(NEEDS, before.chain(look_alikes).map(|key| (key, "1")));
+    tester.kv_put(NEEDS, "n1.web.port.http", "1");
+    let pages = reader.ask_all(&json!({"what": "needs"}));
+    assert_eq!(pages.iter().flat_map(Answer::keys).collect::<Vec<_>>(), ["n1.web.port.http"]);
+    assert!(pages.len() > 1, "the keys are more than one page looks at");
+    let said: u64 = pages.iter().filter_map(|page| page.body()["malformed_total"].as_u64()).sum();
+    assert_eq!(said, KEYS_A_PAGE as u64 + 1);
+}
