@@ -431,10 +431,12 @@ impl Seat {
         if other.id == self.settings.identity.id {
             return;
         }
-        if !self.others_heard.contains(&other) && self.others_heard.len() < MAX_OTHERS {
+        let is_news = !self.others_heard.contains(&other) && self.others_heard.len() < MAX_OTHERS;
+        if is_news {
             self.others_heard.push(other);
         }
-        if self.presence_ends.is_none() && self.is_up() {
+        // One that came after our last question has not heard it.
+        if (is_news || self.presence_ends.is_none()) && self.is_up() && self.stopping.is_none() {
             self.presence_due = Some(now);
         }
     }

@@ -56,23 +56,23 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn said(text: &str) -> Option<Action> {
-        Some(Action::Say(Level::Warn, text.to_owned()))
+    fn said(text: &str) -> Action {
+        Action::Say(Level::Warn, text.to_owned())
     }
 
     #[test]
     fn the_same_kind_is_said_once_a_minute_with_a_count() {
         let mut notices = Notices::default();
-        assert_eq!(notices.say(Level::Warn, "a", "first", seconds(0)), said("first"));
+        assert_eq!(notices.say(Level::Warn, "a", "first", seconds(0)), Some(said("first")));
         for _ in 0..1000 {
             assert_eq!(notices.say(Level::Warn, "a", "again", seconds(59)), None);
         }
-        assert_eq!(notices.say(Level::Warn, "b", "other", seconds(59)), said("other"));
+        assert_eq!(notices.say(Level::Warn, "b", "other", seconds(59)), Some(said("other")));
         assert_eq!(
             notices.say(Level::Warn, "a", "later", seconds(60)),
-            said("later (and 1000 more like it since it was last said)")
+            Some(said("later (and 1000 more like it since it was last said)"))
         );
-        assert_eq!(notices.say(Level::Warn, "a", "much later", seconds(500)), said("much later"));
+        assert_eq!(notices.say(Level::Warn, "a", "much later", seconds(500)), Some(said("much later")));
     }
 
     #[test]
