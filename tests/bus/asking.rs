@@ -3,6 +3,7 @@
 mod bounds;
 mod filters;
 mod paging;
+mod questions;
 mod refusals;
 
 use std::collections::{BTreeMap, BTreeSet};
