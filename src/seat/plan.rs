@@ -52,11 +52,11 @@ impl Planning {
 
     /// The next request to send and the slot that its answer belongs to, if there is one to send now.
     pub fn request(&mut self) -> Option<(Slot, Request)> {
-        self.want().map(|want| (want.slot, want.request))
+        self.want(Allowance { listing: true, batch: false }).map(|want| (want.slot, want.request))
     }
 
-    pub(super) fn want(&mut self) -> Option<Want> {
-        self.scan.want(Allowance { listing: true, batch: false })
+    pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
+        self.scan.want(allowance)
     }
 
     /// Takes the answer to the request of `slot`; gives the plan once the bucket has been read to its end. An error

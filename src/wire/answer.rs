@@ -224,6 +224,9 @@ impl Page {
         if full && !empty && self.end_before(place) {
             return false;
         }
+        // Look-alikes without end would outgrow the page: those that do not fit are only counted.
+        let (listed, cost) =
+            if full && same_place { (0, entry.as_ref().map_or(0, String::len)) } else { (listed, cost) };
         self.used += cost;
         self.entries.extend(entry);
         self.malformed_total += complaints.len();
