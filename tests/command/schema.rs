@@ -236,22 +236,22 @@ fn changes(document: &Value) -> Vec<Value> {
         if pointer.ends_with("/value") || pointer.contains("/value/") {
             continue;
         }
-        let mut changed = document.clone();
-        changed.pointer_mut(&pointer).unwrap()["surplus"] = json!(1);
-        changes.push(changed);
+        let mut broken = document.clone();
+        broken.pointer_mut(&pointer).unwrap()["surplus"] = json!(1);
+        changes.push(broken);
         let fields: Vec<String> =
             document.pointer(&pointer).unwrap().as_object().unwrap().keys().cloned().collect();
         for field in fields.into_iter().filter(|field| field != "value") {
-            let mut changed = document.clone();
-            changed.pointer_mut(&pointer).unwrap()[&field] = json!({"of": ["another type"]});
-            changes.push(changed);
+            let mut broken = document.clone();
+            broken.pointer_mut(&pointer).unwrap()[&field] = json!({"of": ["another type"]});
+            changes.push(broken);
         }
     }
     let top: Vec<String> = document.as_object().unwrap().keys().cloned().collect();
     for field in top.into_iter().filter(|field| field != "next") {
-        let mut changed = document.clone();
-        changed.as_object_mut().unwrap().remove(&field);
-        changes.push(changed);
+        let mut broken = document.clone();
+        broken.as_object_mut().unwrap().remove(&field);
+        changes.push(broken);
     }
     changes
 }
