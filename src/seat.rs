@@ -58,6 +58,9 @@ const LAST_RECONNECT: Duration = Duration::from_secs(4);
 /// How long a server that is about to shut down is left to find out that another one does not take us yet.
 const MOVE_AGAIN: Duration = Duration::from_secs(2);
 
+/// How long after a denied subscription to try again.
+const TRY_RIGHTS_AGAIN: Duration = Duration::from_secs(60);
+
 /// How long the answers of other holders of the seat are collected.
 const PRESENCE_WAIT: Duration = Duration::from_secs(2);
 
@@ -303,6 +306,7 @@ impl Seat {
         self.counters.connections += 1;
         self.say(Level::Info, format!("connected to {server}"));
         self.link = Link::Up { server, max_payload, move_at: None };
+        self.denied_subscriptions.clear();
         self.abandon_calls();
         if self.stopping.is_none() {
             self.pass.request(now);
@@ -352,6 +356,10 @@ impl Seat {
         let lower = words.to_ascii_lowercase();
         if lower.starts_with("permissions violation for subscription") {
             self.denied_subscriptions.insert(subject.to_owned());
+            // A right that is granted later takes effect on the next connection only.
+            if let Link::Up { move_at, .. } = &mut self.link {
+                move_at.get_or_insert(now + TRY_RIGHTS_AGAIN);
+            }
         } else if lower.starts_with("permissions violation for publish") {
             for call in self.calls.denied(subject) {
                 self.fail(&call, Cause::Denied(words.to_owned()), now);
@@ -423,10 +431,12 @@ impl Seat {
         if other.id == self.settings.identity.id {
             return;
         }
-        if !self.others_heard.contains(&other) && self.others_heard.len() < MAX_OTHERS {
+        let is_news = !self.others_heard.contains(&other) && self.others_heard.len() < MAX_OTHERS;
+        if is_news {
             self.others_heard.push(other);
         }
-        if self.presence_ends.is_none() && self.is_up() {
+        // One that came after our last question has not heard it.
+        if (is_news || self.presence_ends.is_none()) && self.is_up() && self.stopping.is_none() {
             self.presence_due = Some(now);
         }
     }
@@ -565,8 +575,6 @@ impl Seat {
         self.look_for_others(now);
         self.answer_requests(now);
         self.send_wanted(now);
-        // What is wanted next may already be known, such as the keys of an empty bucket.
-        self.answer_requests(now);
         for (level, line) in self.pass.lines() {
             self.notice(level, &line.clone(), &line, now);
         }
@@ -578,7 +586,6 @@ impl Seat {
             Link::Down { retry, attempts, why } if now >= *retry => {
                 let (attempts, why) = (*attempts, std::mem::take(why));
                 self.link = Link::Connecting { attempts, why };
-                self.denied_subscriptions.clear();
                 self.actions.push(Action::Connect);
             }
             Link::Up { move_at: Some(at), .. } if now >= *at => {

@@ -299,6 +299,12 @@ impl Shell {
                 self.take_untaken()?;
                 self.link = Some((link, messages));
                 self.handle(Event::Up { server, max_payload })?;
+                // The bus has said by now which subscriptions it denies.
+                while let Some(words) =
+                    self.link.as_ref().and_then(|(link, _)| link.protests().try_recv().ok())
+                {
+                    self.handle(Event::Protest(words))?;
+                }
                 let held = std::mem::take(&mut self.held);
                 let lost = held.into_iter().filter_map(|message| (!self.send(message)).then_some(1)).sum();
                 if lost > 0 { self.handle(Event::Undelivered(lost)) } else { ControlFlow::Continue(()) }
