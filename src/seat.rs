@@ -10,6 +10,7 @@ mod calls;
 mod event;
 mod failure;
 mod health;
+mod known;
 mod listing;
 mod notice;
 mod pass;

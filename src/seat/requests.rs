@@ -2,9 +2,11 @@
 //! answer never speaks of a time before its request.
 
 use super::failure::Refusal;
+use super::known::Known;
 use super::question::{Frame, Question};
 use crate::wire::request::Ask;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// How many questions are worked on at a time.
@@ -52,6 +54,8 @@ pub(super) struct Requests {
     /// Whether one of those that wait may have its turn.
     changed: bool,
     last_id: u64,
+    /// The registry as a question last read it.
+    registry: Option<Rc<Known>>,
 }
 
 impl Requests {
@@ -92,7 +96,7 @@ impl Requests {
                 !joins
             });
             self.last_id += 1;
-            let question = Question::new(&ask, frame.clone());
+            let question = Question::new(&ask, frame.clone(), self.registry.clone());
             self.under_way.push(UnderWay { id: self.last_id, ask, askers, question });
         }
     }
@@ -109,6 +113,8 @@ impl Requests {
         again.extend(self.waiting.drain(..));
         again.sort_by_key(|(_, asker)| asker.since);
         self.waiting = again.into();
+        // The next connection may lead to another bus.
+        self.registry = None;
         self.changed = true;
     }
 
@@ -132,9 +138,10 @@ impl Requests {
             .iter_mut()
             .enumerate()
             .find_map(|(at, under_way)| Some((at, under_way.question.outcome()?)))?;
-        let UnderWay { id, askers, .. } = self.under_way.remove(at);
+        let UnderWay { id, askers, mut question, .. } = self.under_way.remove(at);
         self.askers -= askers.len();
         self.changed = true;
+        self.registry = question.take_registry().or_else(|| self.registry.take());
         Some(Answered { id, askers, outcome })
     }
 

@@ -155,6 +155,21 @@ pub struct KeyPage {
     pub last_sequence: u64,
     /// The time of the bucket's last write, in the bus's words; `None` if there never was one.
     pub last_at: Option<String>,
+    /// What tells whether the bucket has changed; `None` if the bus did not say enough.
+    pub state: Option<State>,
+}
+
+/// The state of a bucket: while it is the same, so is everything in the bucket. Each write raises the last sequence;
+/// what expires or is purged leaves that as it is, but lowers the number of messages; and a bucket that was made anew
+/// or restored has another birth or another last write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// When it was made.
+    created: String,
+    /// How many messages it holds.
+    messages: u64,
+    /// The sequence and the time of its last write.
+    last: (u64, String),
 }
 
 /// Reads the answer to [`list`].
@@ -164,10 +179,12 @@ pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
         error: Option<ErrorBody>,
         #[serde(default)]
         total: usize,
-        state: Option<State>,
+        created: Option<String>,
+        state: Option<Stored>,
     }
     #[derive(Deserialize)]
-    struct State {
+    struct Stored {
+        messages: Option<u64>,
         last_seq: u64,
         #[serde(default)]
         last_ts: Option<String>,
@@ -184,11 +201,19 @@ pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
         // A stream that was made by hand may hold other subjects beside the bucket's; they are no keys.
         subject.starts_with(&prefix).then(|| subject.split_off(prefix.len()))
     });
+    let last_at = state.last_ts.filter(|_| state.last_seq > 0);
+    let standing = match (body.created, state.messages, &last_at) {
+        (Some(created), Some(messages), Some(last_at)) => {
+            Some(State { created, messages, last: (state.last_seq, last_at.clone()) })
+        }
+        _ => None,
+    };
     Ok(KeyPage {
         keys: keys.collect(),
         total: body.total,
         last_sequence: state.last_seq,
-        last_at: state.last_ts.filter(|_| state.last_seq > 0),
+        last_at,
+        state: standing,
     })
 }
 
@@ -391,7 +416,28 @@ mod tests {
     fn an_empty_bucket_has_no_last_write() {
         let body = br#"{"total":0,"state":{"last_seq":0,"last_ts":"0001-01-01T00:00:00Z"}}"#;
         let page = parse_keys(Bucket::Needs, body).unwrap();
-        assert_eq!(page, KeyPage { keys: vec![], total: 0, last_sequence: 0, last_at: None });
+        assert_eq!(page, KeyPage { keys: vec![], total: 0, last_sequence: 0, last_at: None, state: None });
+    }
+
+    #[test]
+    fn a_bucket_that_changed_in_any_way_has_another_state() {
+        let state = |created: u32, messages: u32, sequence: u32, second: u32| {
+            let body = format!(
+                r#"{{"created":"{created}","state":{{"messages":{messages},"last_seq":{sequence},"last_ts":"{second}"}}}}"#
+            );
+            parse_keys(Bucket::Registry, body.as_bytes()).unwrap().state
+        };
+        let known = state(1, 13, 20, 7);
+        assert!(known.is_some());
+        assert_eq!(known, state(1, 13, 20, 7));
+        for (changed, how) in [
+            (state(2, 13, 20, 7), "made anew"),
+            (state(1, 12, 20, 7), "a key expired or was purged"),
+            (state(1, 13, 21, 7), "a key was written"),
+            (state(1, 13, 20, 8), "restored, and written since"),
+        ] {
+            assert_ne!(known, changed, "{how}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::{Allowance, Frame, Slot, Want};
 use crate::bucket::{Bucket, Malformed, Why};
 use crate::name;
 use crate::seat::failure::{Cause, Refusal};
+use crate::seat::known::Known;
 use crate::seat::scan::{Scan, Scanned};
 use crate::seat::values::Found;
 use crate::wire::answer::{Complaint, Entry, Page, Value, json};
@@ -12,6 +13,7 @@ use crate::wire::direct::Part;
 use crate::wire::jetstream::Message;
 use crate::wire::request::{Ask, MAX_LIMIT, What};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// How many keys, and how many bytes of values, a page looks at: bounds the work of one request whatever the bucket
 /// holds, deleted keys and values that no answer can hold included.
@@ -34,6 +36,8 @@ pub(in crate::seat) struct PageQuestion {
     page: Page,
     /// How many bytes of values it has looked at.
     bytes: usize,
+    /// What is known of the registry, from questions before or from this one.
+    registry: Option<Rc<Known>>,
     pub(super) outcome: Option<Result<String, Refusal>>,
 }
 
@@ -47,7 +51,7 @@ enum Stage {
 }
 
 impl PageQuestion {
-    pub(super) fn new(ask: Ask, frame: Frame) -> Self {
+    pub(super) fn new(ask: Ask, frame: Frame, registry: Option<Rc<Known>>) -> Self {
         let bucket = match ask.what {
             What::Registry => Bucket::Registry,
             What::Applied => Bucket::Applied,
@@ -65,21 +69,22 @@ impl PageQuestion {
             answered_kinds: BTreeSet::new(),
             page,
             bytes: 0,
+            registry,
             outcome: None,
         };
         question.stage = match question.ask.what {
-            What::Gaps => Stage::Kinds(Scan::new(Bucket::Registry, None, false)),
+            What::Gaps => Stage::Kinds(Scan::of_registry(question.registry.clone(), false)),
             _ => question.entries(),
         };
         question
     }
 
     fn entries(&self) -> Stage {
-        Stage::Entries(Scan::new(
-            self.bucket,
-            node_token(&self.ask),
-            self.frame.batches.contains(&self.bucket),
-        ))
+        let batches = self.frame.batches.contains(&self.bucket);
+        Stage::Entries(match self.bucket {
+            Bucket::Registry => Scan::of_registry(self.registry.clone(), batches),
+            bucket => Scan::new(bucket, node_token(&self.ask), batches),
+        })
     }
 
     pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
@@ -112,6 +117,15 @@ impl PageQuestion {
         }
     }
 
+    fn learn(&mut self, scan: &mut Scan) {
+        self.registry = scan.learned().or_else(|| self.registry.take());
+    }
+
+    /// Gives up what is known of the registry now.
+    pub(super) const fn take_registry(&mut self) -> Option<Rc<Known>> {
+        self.registry.take()
+    }
+
     fn finish(&mut self, outcome: Result<String, Refusal>) {
         self.stage = Stage::Done;
         self.outcome = Some(outcome);
@@ -137,7 +151,10 @@ impl PageQuestion {
                         Stage::Kinds(scan)
                     }
                     Scanned::Key(..) => Stage::Kinds(scan),
-                    Scanned::End => self.entries(),
+                    Scanned::End => {
+                        self.learn(&mut scan);
+                        self.entries()
+                    }
                 },
                 Stage::Entries(mut scan) => match scan.next() {
                     Scanned::Waiting => {
@@ -156,7 +173,10 @@ impl PageQuestion {
                         self.bytes += found.message().map_or(0, |message| message.value.len());
                         Stage::Entries(scan)
                     }
-                    Scanned::End => return self.answer(&scan),
+                    Scanned::End => {
+                        self.learn(&mut scan);
+                        return self.answer(&scan);
+                    }
                 },
             };
         }
