@@ -32,11 +32,8 @@ pub(super) fn explain(error: &str, greeting: &Greeting) -> String {
         };
         return format!("TLS: {next} ({error})");
     }
-    if has("CertificateRequired")
-        || has("certificate required")
-        || has("BadCertificate")
-        || has("bad certificate")
-    {
+    // An alert comes from the other side. Which one it is depends on the version of TLS and of the server.
+    if has("fatal alert") && ["Certificate", "UnknownCA", "AccessDenied"].iter().any(|alert| has(alert)) {
         return format!(
             "TLS: the server wants a client certificate that it knows: give --tls-cert and --tls-key ({error})"
         );
