@@ -34,6 +34,16 @@ impl Bucket {
         }
     }
 
+    /// What the bucket is called where only the mesh's own are meant.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Bucket::Registry => "registry",
+            Bucket::Needs => "needs",
+            Bucket::Applied => "applied",
+            Bucket::Collect => "collect",
+        }
+    }
+
     /// The stream that keeps the bucket, as the field's key-value convention names it.
     pub fn stream(self) -> String {
         format!("KV_{}", self.name())

@@ -8,4 +8,5 @@ pub mod caller;
 mod faults;
 pub mod nats;
 pub mod probe;
+pub mod trial;
 mod watch;

@@ -3,10 +3,13 @@
 #![expect(clippy::doc_markdown, reason = "doc comments of options are the text of --help")]
 
 mod ask;
+mod check;
 mod connect;
 mod health;
 mod init;
 mod output;
+mod permissions;
+mod plan;
 mod serve;
 
 use crate::config::environment;
@@ -95,7 +98,10 @@ struct Arguments {
 enum Command {
     Serve(serve::Serve),
     Ask(ask::Ask),
+    Plan(plan::Planned),
     Init(init::Init),
+    Check(check::Check),
+    Permissions(permissions::Permissions),
     Health(health::Health),
 }
 
@@ -126,7 +132,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     match command {
         Command::Serve(serve) => serve.run(&environment),
         Command::Ask(ask) => ask.run(&environment),
+        Command::Plan(plan) => plan.run(&environment),
         Command::Init(init) => init.run(&environment),
+        Command::Check(check) => check.run(&environment),
+        Command::Permissions(permissions) => permissions.run(),
         Command::Health(health) => health.run(&environment),
     }
 }

@@ -5,35 +5,44 @@
 //! jitter come in, so that a whole life of the seat can be played through in a test.
 
 mod action;
+mod batches;
 mod calls;
 mod event;
 mod failure;
 mod health;
+mod listing;
 mod notice;
 mod pass;
+mod plan;
+mod presence;
 mod question;
-mod reading;
 mod reply;
 mod requests;
 mod scan;
+mod values;
 
 pub use action::Action;
 pub use event::Event;
-pub use failure::Refusal;
+pub use failure::{Cause, Refusal};
 pub use health::{Counters, Health, PassHealth, RegistryHealth};
-pub use reply::check_prefix;
+pub use plan::{Change, Plan, Planning, show, unnameable};
+pub use question::Slot;
+pub use reply::{check_prefix, may_answer};
 
+use crate::bucket::Bucket;
 use crate::wire::answer::{self, Identity, json};
+use crate::wire::direct::Part;
 use crate::wire::request::{Ask, What};
 use crate::wire::service::{self, Monitor, Work};
 use crate::wire::{INBOX, Outgoing, VERB};
+use batches::Batches;
 use calls::{Call, Calls, Owner};
-use failure::Cause;
 use log::Level;
 use notice::Notices;
 use pass::Pass;
-use question::{Frame, Want};
-use requests::{Requests, Taken};
+use presence::Presence;
+use question::{Frame, Kind, Want};
+use requests::{Answered, Asker, Requests};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -48,17 +57,17 @@ const PAYLOAD_MARGIN: usize = 8 * 1024;
 const FIRST_RECONNECT: Duration = Duration::from_millis(250);
 const LAST_RECONNECT: Duration = Duration::from_secs(4);
 
+/// A connection that ends sooner counts as a failed attempt: what ends it may end the next one too.
+const LASTING: Duration = LAST_RECONNECT;
+
 /// How long a server that is about to shut down is left to find out that another one does not take us yet.
 const MOVE_AGAIN: Duration = Duration::from_secs(2);
 
-/// How long the answers of other holders of the seat are collected.
-const PRESENCE_WAIT: Duration = Duration::from_secs(2);
+/// How long after a denied subscription to try again.
+const TRY_RIGHTS_AGAIN: Duration = Duration::from_secs(60);
 
 /// How long a seat that ends answers what is under way.
 const FAREWELL: Duration = Duration::from_secs(5);
-
-/// How many other holders of the seat are remembered.
-const MAX_OTHERS: usize = 16;
 
 /// What a seat is told at its start.
 #[derive(Debug, Clone)]
@@ -71,6 +80,8 @@ pub struct Settings {
     pub every: Duration,
     /// First tokens of reply subjects that may be answered beside the usual ones.
     pub reply_prefixes: Vec<String>,
+    /// Whether buckets are read in batches where the bus allows it.
+    pub bulk_reads: bool,
     /// Where jitter comes from: any number, another one for each seat.
     pub jitter_seed: u64,
 }
@@ -82,8 +93,8 @@ enum Link {
     Down { retry: Duration, attempts: u32, why: String },
     /// An attempt is under way.
     Connecting { attempts: u32, why: String },
-    /// There is one.
-    Up { server: String, max_payload: usize, move_at: Option<Duration> },
+    /// There is one, for which so many attempts failed.
+    Up { server: String, max_payload: usize, move_at: Option<Duration>, since: Duration, attempts: u32 },
 }
 
 /// The provisioner's seat.
@@ -93,18 +104,18 @@ pub struct Seat {
     link: Link,
     denied_subscriptions: BTreeSet<String>,
     calls: Calls,
+    batches: Batches,
     requests: Requests,
     pass: Pass,
-    presence_due: Option<Duration>,
-    presence_ends: Option<Duration>,
-    others_heard: Vec<Identity>,
-    others: Vec<Identity>,
+    presence: Presence,
     stopping: Option<Duration>,
     notices: Notices,
     counters: Counters,
     work: Work,
     last_bus_error: Option<String>,
     jitter: u64,
+    /// What to add to the time since the start for the time since 1970.
+    clock: Duration,
     actions: Vec<Action>,
 }
 
@@ -119,18 +130,17 @@ impl Seat {
             },
             denied_subscriptions: BTreeSet::new(),
             calls: Calls::default(),
+            batches: Batches::new(settings.bulk_reads),
             requests: Requests::default(),
             pass: Pass::new(settings.every),
-            presence_due: None,
-            presence_ends: None,
-            others_heard: Vec::new(),
-            others: Vec::new(),
+            presence: Presence::default(),
             stopping: None,
             notices: Notices::default(),
             counters: Counters::default(),
             work: Work::default(),
             last_bus_error: None,
             jitter: settings.jitter_seed,
+            clock: Duration::ZERO,
             actions: Vec::new(),
             settings,
         }
@@ -154,6 +164,7 @@ impl Seat {
                 let body = if no_responders { Err(Cause::NoResponders) } else { Ok(body.as_slice()) };
                 self.answer(call, body, now);
             }
+            Event::Part { call, part } => self.part(call, part, now),
             Event::Overrun(count) => {
                 self.counters.overrun += count;
                 self.notice(
@@ -174,12 +185,10 @@ impl Seat {
             }
             Event::Reload => {
                 self.say(Level::Info, "registry pass asked for");
-                if self.is_up() {
-                    self.pass.request(now);
-                    self.presence_due = Some(now);
-                }
+                self.begin_duties(now);
             }
             Event::Stop => self.stop(now),
+            Event::Clock(since_1970) => self.clock = since_1970.saturating_sub(now),
             Event::Due => {}
         }
         self.go_on(now);
@@ -195,70 +204,15 @@ impl Seat {
             Link::Up { move_at, .. } => (None, *move_at),
         };
         let requests = self.requests.due();
-        [
-            retry,
-            move_at,
-            requests,
-            self.calls.due(),
-            self.pass.due(),
-            self.presence_due,
-            self.presence_ends,
-            self.stopping,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        [retry, move_at, requests, self.calls.due(), self.pass.due(), self.presence.due(), self.stopping]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Whether the seat serves: connected, with its subscriptions.
     pub fn is_serving(&self) -> bool {
         self.is_up() && self.denied_subscriptions.is_empty() && self.stopping.is_none()
-    }
-
-    /// How the seat is.
-    pub fn health(&self, now: Duration) -> Health {
-        let ago = |then: Duration| now.saturating_sub(then).as_secs();
-        let mut missing = Vec::new();
-        let server = match &self.link {
-            Link::Up { server, .. } => Some(server.clone()),
-            Link::Down { why, .. } | Link::Connecting { why, .. } => {
-                missing.push(format!("not connected to the bus: {why}"));
-                None
-            }
-        };
-        for subject in &self.denied_subscriptions {
-            missing.push(format!("the bus denies the subscription of {subject:?}: grant the seat the rights that mesh-provisioner permissions seat prints"));
-        }
-        match (self.pass.verified(), self.pass.last()) {
-            (Some(verified), _) if now <= verified + self.pass.every() * 2 => {}
-            (_, Some((_, Err(why)))) => missing.push(why.clone()),
-            _ => missing.push("the registry has not been verified yet".to_owned()),
-        }
-        if self.stopping.is_some() {
-            missing.push("the seat is stopping".to_owned());
-        }
-        Health {
-            live: true,
-            ready: missing.is_empty(),
-            missing,
-            server,
-            uptime_seconds: now.as_secs(),
-            registry: RegistryHealth {
-                verified_seconds_ago: self.pass.verified().map(ago),
-                last_pass_seconds_ago: self.pass.last().map(|(ended, _)| ago(*ended)),
-                last_pass: self.pass.last().map(|(_, outcome)| match outcome {
-                    Ok(tally) => PassHealth::Done {
-                        put: tally.put,
-                        deleted: tally.deleted,
-                        unchanged: tally.unchanged,
-                    },
-                    Err(why) => PassHealth::Failed { error: why.clone() },
-                }),
-            },
-            other_seats: self.others.clone(),
-            counters: self.counters,
-            last_bus_error: self.last_bus_error.clone(),
-        }
     }
 
     const fn is_up(&self) -> bool {
@@ -285,20 +239,42 @@ impl Seat {
 
     fn up(&mut self, server: String, max_payload: usize, now: Duration) {
         self.counters.connections += 1;
-        self.say(Level::Info, format!("connected to {server}"));
-        self.link = Link::Up { server, max_payload, move_at: None };
+        let line = format!("connected to {server}");
+        let attempts = match self.link {
+            Link::Connecting { attempts, .. } | Link::Down { attempts, .. } => attempts,
+            Link::Up { .. } => 0,
+        };
+        match attempts {
+            0 => self.say(Level::Info, line),
+            _ => self.notice(Level::Info, &line, &line, now),
+        }
+        self.link = Link::Up { server, max_payload, move_at: None, since: now, attempts };
+        self.denied_subscriptions.clear();
         self.abandon_calls();
-        if self.stopping.is_none() {
+        if self.stopping.is_some() {
+            self.actions.push(Action::StopListening);
+        }
+        self.begin_duties(now);
+    }
+
+    /// What the seat does of itself begins at once, if there is a connection and the seat is not about to end.
+    fn begin_duties(&mut self, now: Duration) {
+        if self.is_up() && self.stopping.is_none() {
             self.pass.request(now);
-            self.presence_due = Some(now);
+            self.presence.request(now);
         }
     }
 
     fn down(&mut self, why: String, now: Duration) {
         let attempts = match &self.link {
-            Link::Up { .. } => {
-                self.say(Level::Warn, format!("disconnected: {why}"));
-                0
+            Link::Up { since, attempts, .. } => {
+                let attempts = if now < *since + LASTING { attempts + 1 } else { 0 };
+                let line = format!("disconnected: {why}");
+                match attempts {
+                    0 => self.say(Level::Warn, line),
+                    _ => self.notice(Level::Warn, &line, &line, now),
+                }
+                attempts
             }
             Link::Connecting { attempts, .. } | Link::Down { attempts, .. } => {
                 let attempts = attempts + 1;
@@ -314,6 +290,9 @@ impl Seat {
         let wait = FIRST_RECONNECT.saturating_mul(1 << attempts.min(8)).min(LAST_RECONNECT);
         let wait = wait.mul_f64(1.0 - self.jitter() / 2.0);
         self.link = Link::Down { retry: now + wait, attempts, why };
+        for bucket in self.calls.batched().collect::<Vec<_>>() {
+            self.batches.broke(bucket, now);
+        }
         self.abandon_calls();
     }
 
@@ -322,8 +301,7 @@ impl Seat {
         self.calls.clear();
         self.requests.begin_anew();
         self.pass.interrupt();
-        self.presence_due = None;
-        self.presence_ends = None;
+        self.presence.interrupt();
     }
 
     fn protest(&mut self, words: &str, now: Duration) {
@@ -333,10 +311,13 @@ impl Seat {
         let lower = words.to_ascii_lowercase();
         if lower.starts_with("permissions violation for subscription") {
             self.denied_subscriptions.insert(subject.to_owned());
+            // A right that is granted later takes effect on the next connection only.
+            if let Link::Up { move_at, .. } = &mut self.link {
+                move_at.get_or_insert(now + TRY_RIGHTS_AGAIN);
+            }
         } else if lower.starts_with("permissions violation for publish") {
-            let denied = self.calls.denied(subject, words);
-            for (owner, slot, cause) in denied {
-                self.deliver(owner, slot, Err(cause), now);
+            for call in self.calls.denied(subject) {
+                self.fail(&call, Cause::Denied(words.to_owned()), now);
             }
         }
     }
@@ -357,7 +338,8 @@ impl Seat {
         self.stopping = Some(now + FAREWELL);
         self.pass.interrupt();
         self.calls.forget(Owner::Pass);
-        self.presence_due = None;
+        self.presence.interrupt();
+        self.calls.forget(Owner::Presence);
         self.actions.push(Action::StopListening);
     }
 
@@ -400,18 +382,9 @@ impl Seat {
         }
     }
 
-    /// Remembers another holder of the seat, and asks too if it may not know of us yet.
     fn note_other(&mut self, other: Identity, now: Duration) {
-        if other.id == self.settings.identity.id {
-            return;
-        }
-        let is_news = !self.others_heard.contains(&other) && self.others_heard.len() < MAX_OTHERS;
-        if is_news {
-            self.others_heard.push(other);
-        }
-        // One that came after our last question has not heard it.
-        if (is_news || self.presence_ends.is_none()) && self.is_up() && self.stopping.is_none() {
-            self.presence_due = Some(now);
+        if other.id != self.settings.identity.id && self.is_up() && self.stopping.is_none() {
+            self.presence.note(other, now);
         }
     }
 
@@ -428,7 +401,7 @@ impl Seat {
         let refused = if self.stopping.is_some() {
             Err(Refusal::unavailable("the seat is stopping: ask again in a moment"))
         } else {
-            self.requests.take(ask, reply.clone(), now)
+            self.requests.take(ask, Asker { reply: reply.clone(), since: now })
         };
         if let Err(refusal) = refused {
             self.refuse(reply, now, now, refusal);
@@ -452,13 +425,13 @@ impl Seat {
 
     fn refuse(&mut self, to: String, since: Duration, now: Duration, refusal: Refusal) {
         let Refusal { code, message } = refusal;
+        let message = failure::shorten(message);
         match code {
             503 => self.counters.unavailable += 1,
             504 => self.counters.too_late += 1,
             _ => self.counters.bad_requests += 1,
         }
-        // A header is one line, whatever an asker or the bus put into the message.
-        let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let line = answer::one_line(&message);
         if code >= 500 {
             self.notice(Level::Warn, &line, &format!("answered {code}: {line}"), now);
         }
@@ -466,11 +439,7 @@ impl Seat {
         self.work.time += now.saturating_sub(since);
         let body = answer::error_json(code, &message);
         self.work.last_error = format!("{code}: {line}");
-        self.send(
-            to,
-            vec![("Nats-Service-Error-Code", code.to_string()), ("Nats-Service-Error", line)],
-            body,
-        );
+        self.send(to, answer::error_headers(code, &message), body);
     }
 
     fn send(&mut self, subject: String, headers: crate::wire::Headers, body: String) {
@@ -478,13 +447,52 @@ impl Seat {
         self.actions.push(Action::Send(message));
     }
 
-    fn answer(&mut self, call: u64, body: Result<&[u8], Cause>, now: Duration) {
-        if let Some((owner, slot)) = self.calls.settle(call) {
-            self.deliver(owner, slot, body, now);
+    fn answer(&mut self, number: u64, body: Result<&[u8], Cause>, now: Duration) {
+        let Some((owner, slot, kind)) = self.calls.settle(number) else { return };
+        match (kind, body) {
+            // The whole of a batch in one message that is none of its parts: nobody answers on its subject.
+            (Kind::Batch(bucket), _) => self.give_up_batch(bucket, owner, slot, "nobody answers it", now),
+            (_, body) => self.deliver(owner, slot, body, now),
         }
     }
 
-    fn deliver(&mut self, owner: Owner, slot: usize, body: Result<&[u8], Cause>, now: Duration) {
+    fn part(&mut self, number: u64, part: Part, now: Duration) {
+        let is_last = !matches!(part, Part::Message { .. });
+        let call = if is_last { self.calls.settle(number) } else { self.calls.part(number, now) };
+        let Some((Owner::Request(id), slot, Kind::Batch(bucket))) = call else { return };
+        let Some(question) = self.requests.question(id) else { return };
+        if let Err(why) = question.heard_part(slot, part) {
+            self.calls.settle(number);
+            self.say_batch_given_up(bucket, &why, now);
+        }
+    }
+
+    /// A request of ours comes to nothing.
+    fn fail(&mut self, call: &Call, cause: Cause, now: Duration) {
+        match (call.kind, &cause) {
+            (Kind::Batch(bucket), Cause::Denied(words)) => {
+                self.give_up_batch(bucket, call.owner, call.slot, words, now);
+            }
+            (Kind::Batch(bucket), _) => {
+                self.give_up_batch(bucket, call.owner, call.slot, "no answer came in time", now);
+            }
+            _ => self.deliver(call.owner, call.slot, Err(cause), now),
+        }
+    }
+
+    fn give_up_batch(&mut self, bucket: Bucket, owner: Owner, slot: Slot, why: &str, now: Duration) {
+        self.say_batch_given_up(bucket, why, now);
+        self.deliver(owner, slot, Err(Cause::Silent), now);
+    }
+
+    fn say_batch_given_up(&mut self, bucket: Bucket, why: &str, now: Duration) {
+        self.batches.refused(bucket, now);
+        let text =
+            format!("bucket {bucket} is read one by one for a while, since a batch was of no use: {why}");
+        self.notice(Level::Info, &format!("batch {bucket}"), &text, now);
+    }
+
+    fn deliver(&mut self, owner: Owner, slot: Slot, body: Result<&[u8], Cause>, now: Duration) {
         match owner {
             Owner::Request(id) => {
                 if let Some(question) = self.requests.question(id) {
@@ -506,8 +514,8 @@ impl Seat {
     /// Does what became due, gives the answers that are there, and sends what is wanted next.
     fn go_on(&mut self, now: Duration) {
         self.try_to_connect(now);
-        while let Some((owner, slot, cause)) = self.calls.overdue(now) {
-            self.deliver(owner, slot, Err(cause), now);
+        for call in self.calls.overdue(now) {
+            self.fail(&call, Cause::Silent, now);
         }
         if self.pass.due().is_some_and(|due| now >= due) && self.is_up() && self.stopping.is_none() {
             self.pass.begin();
@@ -515,8 +523,6 @@ impl Seat {
         self.look_for_others(now);
         self.answer_requests(now);
         self.send_wanted(now);
-        // What is wanted next may already be known, such as the keys of an empty bucket.
-        self.answer_requests(now);
         for (level, line) in self.pass.lines() {
             self.notice(level, &line.clone(), &line, now);
         }
@@ -528,7 +534,6 @@ impl Seat {
             Link::Down { retry, attempts, why } if now >= *retry => {
                 let (attempts, why) = (*attempts, std::mem::take(why));
                 self.link = Link::Connecting { attempts, why };
-                self.denied_subscriptions.clear();
                 self.actions.push(Action::Connect);
             }
             Link::Up { move_at: Some(at), .. } if now >= *at => {
@@ -540,51 +545,46 @@ impl Seat {
     }
 
     fn look_for_others(&mut self, now: Duration) {
-        if self.presence_due.is_some_and(|due| now >= due) && self.is_up() {
-            self.presence_due = Some(now + self.settings.every);
-            self.presence_ends = Some(now + PRESENCE_WAIT);
+        if self.presence.begin(now, self.settings.every) {
             self.calls.forget(Owner::Presence);
             let request = crate::wire::jetstream::Request {
                 subject: service::ping_subject(),
                 headers: Vec::new(),
                 body: service::ping(&self.settings.identity).into_bytes(),
             };
-            self.call(Owner::Presence, Want { slot: 0, request, lists: false }, now);
+            self.call(Owner::Presence, Want { slot: Slot::Value(0), request, kind: Kind::Single }, now);
         }
-        if self.presence_ends.is_some_and(|ends| now >= ends) {
-            self.presence_ends = None;
+        if let Some(others) = self.presence.end(now) {
             self.calls.forget(Owner::Presence);
-            let others = std::mem::take(&mut self.others_heard);
-            let before = std::mem::replace(&mut self.others, others.clone());
-            for other in others.into_iter().filter(|other| !before.contains(other)) {
-                let version = &self.settings.identity.version;
-                let difference = if other.version == *version {
-                    "the same version: they do each other no harm, but one is enough".to_owned()
-                } else {
-                    format!(
-                        "version {} beside {version}: they may write different registries, stop one of them",
-                        other.version
-                    )
-                };
-                self.say(Level::Warn, format!("the seat is also held by {}, {difference}", other.id));
+            for line in presence::tell(&others, &self.settings.identity.version) {
+                self.notice(Level::Warn, "another seat", &line, now);
             }
         }
     }
 
     fn answer_requests(&mut self, now: Duration) {
-        while let Some((taken, outcome)) = self.requests.answered() {
-            self.settle(taken, outcome, now);
+        while let Some(Answered { id, mut askers, outcome }) = self.requests.answered() {
+            self.calls.forget(Owner::Request(id));
+            let last = askers.pop_back();
+            for asker in askers {
+                self.settle(asker, outcome.clone(), now);
+            }
+            if let Some(last) = last {
+                self.settle(last, outcome, now);
+            }
         }
-        while let Some((taken, refusal)) = self.requests.overdue(now) {
-            self.settle(taken, Err(refusal), now);
+        while let Some((id, asker, refusal)) = self.requests.overdue(now) {
+            if let Some(id) = id {
+                self.calls.forget(Owner::Request(id));
+            }
+            self.settle(asker, Err(refusal), now);
         }
     }
 
-    fn settle(&mut self, taken: Taken, outcome: Result<String, Refusal>, now: Duration) {
-        self.calls.forget(Owner::Request(taken.id));
+    fn settle(&mut self, asker: Asker, outcome: Result<String, Refusal>, now: Duration) {
         match outcome {
-            Ok(body) => self.reply(taken.reply, taken.since, now, body),
-            Err(refusal) => self.refuse(taken.reply, taken.since, now, refusal),
+            Ok(body) => self.reply(asker.reply, asker.since, now, body),
+            Err(refusal) => self.refuse(asker.reply, asker.since, now, refusal),
         }
     }
 
@@ -593,30 +593,33 @@ impl Seat {
     fn send_wanted(&mut self, now: Duration) {
         let Link::Up { max_payload, .. } = self.link else { return };
         let page_bytes = PAGE_BYTES.min(max_payload.saturating_sub(PAYLOAD_MARGIN).max(max_payload / 2));
-        self.requests.begin(&Frame { page_bytes, seat: self.settings.identity.clone() });
+        self.requests.begin(&Frame {
+            page_bytes,
+            seat: self.settings.identity.clone(),
+            batches: self.batches.allowed(now),
+            clock: self.clock + now,
+        });
         while self.calls.room() > 0
-            && let Some(want) = self.pass.want()
+            && let Some(want) = self.pass.want(self.calls.allowance())
         {
             self.call(Owner::Pass, want, now);
         }
-        let ids: Vec<u64> = self.requests.under_way().map(|(id, _)| id).collect();
+        let ids = self.requests.ids();
         let share = calls::MAX_OUTSTANDING / ids.len().max(1);
         for id in ids {
             let owner = Owner::Request(id);
-            let mut outstanding = self.calls.outstanding(owner);
-            while self.calls.room() > 0 && outstanding < share {
-                let may_list = self.calls.may_list();
-                let want = self.requests.question(id).and_then(|question| question.want(may_list));
+            while self.calls.room() > 0 && self.calls.outstanding(owner) < share {
+                let allowance = self.calls.allowance();
+                let want = self.requests.question(id).and_then(|question| question.want(allowance));
                 let Some(want) = want else { break };
                 self.call(owner, want, now);
-                outstanding += 1;
             }
         }
     }
 
     fn call(&mut self, owner: Owner, want: Want, now: Duration) {
-        let Want { slot, request, lists } = want;
-        let call = Call { owner, slot, subject: request.subject.clone(), lists, since: now };
+        let Want { slot, request, kind } = want;
+        let call = Call { owner, slot, subject: request.subject.clone(), kind, since: now };
         let number = self.calls.add(call);
         self.actions.push(Action::Send(Outgoing {
             subject: request.subject,
@@ -636,8 +639,8 @@ impl Seat {
         if self.requests.len() > 0 && now < end && self.is_up() {
             return;
         }
-        while let Some(taken) = self.requests.pop() {
-            self.settle(taken, Err(Refusal::unavailable("the seat is stopping: ask again in a moment")), now);
+        for asker in self.requests.take_all() {
+            self.settle(asker, Err(Refusal::unavailable("the seat is stopping: ask again in a moment")), now);
         }
         self.actions.push(Action::Exit);
     }

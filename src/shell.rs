@@ -42,8 +42,9 @@ const SLOW_TURN: Duration = Duration::from_millis(500);
 /// in the seat, which answers those that it cannot take.
 const MAX_UNTAKEN_REQUESTS: usize = 1024;
 
-/// How many answers of the bus may wait for the loop: all that can be outstanding, and some that came late.
-const MAX_UNTAKEN_ANSWERS: usize = 1024;
+/// How many answers of the bus may wait for the loop: all that can be outstanding, those to requests for batches
+/// with all their parts, and as many that came late.
+const MAX_UNTAKEN_ANSWERS: usize = 8192;
 
 /// How many monitoring requests may wait for the loop, on each subject.
 const MAX_UNTAKEN_MONITORING: usize = 64;
@@ -332,6 +333,12 @@ impl Shell {
                 }
                 self.link = Some((link, messages));
                 self.handle(Event::Up { server, max_payload })?;
+                // The bus has said by now which subscriptions it denies.
+                while let Some(words) =
+                    self.link.as_ref().and_then(|(link, _)| link.protests().try_recv().ok())
+                {
+                    self.handle(Event::Protest(words))?;
+                }
                 let held = std::mem::take(&mut self.held);
                 let lost = held.into_iter().filter_map(|message| (!self.send(message)).then_some(1)).sum();
                 if lost > 0 { self.handle(Event::Undelivered(lost)) } else { ControlFlow::Continue(()) }
@@ -375,14 +382,17 @@ impl Shell {
     }
 
     fn message(&mut self, answers: bool, message: Message) -> ControlFlow<Exit> {
-        let Delivery { subject, reply, no_responders, body, .. } = Delivery::from(message);
+        let Delivery { subject, reply, no_responders, part, body, .. } = Delivery::from(message);
         if !answers {
             return self.handle(Event::Request { subject, reply, body });
         }
-        match subject.rsplit('.').next().and_then(|number| number.parse().ok()) {
-            Some(call) => self.handle(Event::Answer { call, no_responders, body }),
-            None => ControlFlow::Continue(()),
-        }
+        let Some(call) = subject.rsplit('.').next().and_then(|number| number.parse().ok()) else {
+            return ControlFlow::Continue(());
+        };
+        self.handle(match part {
+            Some(part) => Event::Part { call, part },
+            None => Event::Answer { call, no_responders, body },
+        })
     }
 
     /// What is to be done every now and then, whatever happens.
@@ -420,6 +430,8 @@ impl Shell {
             self.say_status();
         }
         if now >= self.beat_due {
+            let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            self.handle(Event::Clock(since_1970))?;
             self.beat_due = now + self.notify.watchdog_interval().unwrap_or(TICK);
             self.notify.watchdog();
         }

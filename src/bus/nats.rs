@@ -21,6 +21,7 @@ use super::probe::probe;
 use super::watch::Watch;
 use crate::config::{Auth, Connection, nkey_seed};
 use crate::wire::Outgoing;
+use crate::wire::direct::{self, Part};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::fs;
 use std::io;
@@ -118,6 +119,8 @@ pub struct Delivery {
     pub reply: Option<String>,
     /// The bus itself answers that nobody listens on a subject.
     pub no_responders: bool,
+    /// What it is of a batch, if it has the marks of one; the body is in there then.
+    pub part: Option<Part>,
     /// The code and the words of a service's error.
     pub error: Option<(String, String)>,
     /// The body.
@@ -126,21 +129,27 @@ pub struct Delivery {
 
 impl From<Message> for Delivery {
     fn from(message: Message) -> Self {
-        let header = |name: &str| message.headers.as_ref().and_then(|headers| headers.get(name)).cloned();
-        Delivery {
-            no_responders: message.is_no_responders(),
-            error: header("Nats-Service-Error-Code")
-                .map(|code| (code, header("Nats-Service-Error").unwrap_or_default())),
-            subject: message.subject,
-            reply: message.reply,
-            body: message.data,
+        let no_responders = message.is_no_responders();
+        let ::nats::Message { subject, reply, data: body, headers, .. } = message;
+        let all = |name: &str| -> Vec<&str> {
+            let values = headers.as_ref().and_then(|headers| headers.get_key_value(name));
+            values.into_iter().flat_map(|(_, values)| values.iter().map(String::as_str)).collect()
+        };
+        let first = |name: &str| all(name).first().map(|&value| value.to_owned());
+        let error = first("Nats-Service-Error-Code")
+            .map(|code| (code, first("Nats-Service-Error").unwrap_or_default()));
+        if !no_responders && (!all("Nats-Sequence").is_empty() || !all("Status").is_empty()) {
+            let part = Some(direct::parse(all, body));
+            return Delivery { subject, reply, no_responders, part, error, body: Vec::new() };
         }
+        Delivery { subject, reply, no_responders, part: None, error, body }
     }
 }
 
 enum Order {
     Publish(Outgoing),
     StopListening,
+    Settle(Sender<()>),
     StepAside(Duration),
     Close(Sender<()>),
 }
@@ -236,6 +245,13 @@ impl Link {
     /// Gives up the subscriptions that bring requests.
     pub fn stop_listening(&self) {
         self.orders.try_send(Order::StopListening).ok();
+    }
+
+    /// Waits until the server has taken all that came before and has protested against what it denies of it, at most
+    /// so long; whether it has.
+    pub fn settle(&self, at_most: Duration) -> bool {
+        let (settled, wait) = bounded(1);
+        self.orders.try_send(Order::Settle(settled)).is_ok() && wait.recv_timeout(at_most).is_ok()
     }
 
     /// Lets another link serve, and ends once the server closes the connection, or after so long.
@@ -427,7 +443,7 @@ impl LinkThread {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            let mut closing = None;
+            let (mut closing, mut settled) = (None, Vec::new());
             let mut leaving = None;
             let mut published = 0;
             while let Some(order) = next.take() {
@@ -440,6 +456,7 @@ impl LinkThread {
                         lock(&self.shared.subscriptions).retain(|(made, _)| made.queue.is_some());
                         leaving = Some(at_most);
                     }
+                    Order::Settle(done) => settled.push(done),
                     Order::Close(closed) => closing = Some(closed),
                 }
                 published += 1;
@@ -450,6 +467,9 @@ impl LinkThread {
             if let Err(error) = self.flush(connection) {
                 end(&self.shared, &self.life, format!("the connection broke: {error}"));
                 return;
+            }
+            for done in settled {
+                done.try_send(()).ok();
             }
             if let Some(closed) = closing {
                 closed.try_send(()).ok();

@@ -1,5 +1,8 @@
 //! Everything that can wake the seat.
 
+use crate::wire::direct::Part;
+use std::time::Duration;
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -39,6 +42,13 @@ pub enum Event {
         /// The answer.
         body: Vec<u8>,
     },
+    /// A part came of the answer to a request for a batch.
+    Part {
+        /// The number that the request was sent with.
+        call: u64,
+        /// The part.
+        part: Part,
+    },
     /// So many messages were dropped before the loop saw them, since they came faster than it turned.
     Overrun(u64),
     /// So many answers could not be handed to the connection, since it takes nothing any more.
@@ -47,6 +57,8 @@ pub enum Event {
     Reload,
     /// Somebody wants the seat to end.
     Stop,
+    /// The wall clock shows this time since 1970. It may step; only ages are told by it.
+    Clock(Duration),
     /// A deadline that the seat had named has come.
     Due,
 }

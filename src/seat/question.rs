@@ -2,12 +2,19 @@
 //! and ends with one answer or one error.
 
 mod page;
+mod reach;
+mod survey;
 
 use super::failure::{Cause, Refusal};
+use crate::bucket::Bucket;
 use crate::wire::answer::Identity;
+use crate::wire::direct::Part;
 use crate::wire::jetstream::Request;
 use crate::wire::request::{Ask, What};
 use page::PageQuestion;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use survey::Survey;
 
 /// What a question needs to know to fit its answer.
 #[derive(Debug, Clone)]
@@ -16,17 +23,52 @@ pub(super) struct Frame {
     pub(super) page_bytes: usize,
     /// Which seat answers.
     pub(super) seat: Identity,
+    /// The buckets whose values may be read in batches.
+    pub(super) batches: BTreeSet<Bucket>,
+    /// The time since 1970, to count ages from.
+    pub(super) clock: Duration,
 }
 
 /// A request that a question has for the bus.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Want {
-    /// The question's own number for the answer.
-    pub(super) slot: usize,
+    /// Whose answer it is, among those that the question waits for.
+    pub(super) slot: Slot,
     /// What to send.
     pub(super) request: Request,
-    /// Whether it lists keys: those answers can be large, so few are awaited at a time.
-    pub(super) lists: bool,
+    /// How much it may bring.
+    pub(super) kind: Kind,
+}
+
+/// A question's own name for an answer that it waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slot {
+    /// A list of keys.
+    Listing,
+    /// The value at this position, or the outcome of this write.
+    Value(usize),
+    /// The batch of values of this number.
+    Batch(usize),
+}
+
+/// How much the answer to a request may bring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One message.
+    Single,
+    /// One message that may have megabytes: few are awaited at a time.
+    Listing,
+    /// Many messages out of this bucket: few are awaited at a time.
+    Batch(Bucket),
+}
+
+/// What may be sent just now beside single requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Allowance {
+    /// A request that lists keys.
+    pub(super) listing: bool,
+    /// A request for a batch.
+    pub(super) batch: bool,
 }
 
 /// A question under way.
@@ -34,6 +76,8 @@ pub(super) struct Want {
 pub(super) enum Question {
     /// Entries of one bucket.
     Page(PageQuestion),
+    /// What several buckets say together.
+    Survey(Survey),
 }
 
 impl Question {
@@ -43,21 +87,35 @@ impl Question {
             What::Registry | What::Needs | What::Applied | What::Collect | What::Gaps => {
                 Question::Page(PageQuestion::new(ask.clone(), frame))
             }
-            What::Drift | What::Nodes | What::Collections | What::Health => unimplemented!(),
+            What::Drift | What::Nodes | What::Collections => {
+                Question::Survey(Survey::new(ask.clone(), frame))
+            }
+            What::Health => unreachable!("answered without the bus"),
         }
     }
 
-    /// The next request to send, if there is one to send now; one that lists keys only if `may_list`.
-    pub(super) fn want(&mut self, may_list: bool) -> Option<Want> {
+    /// The next request to send, if there is one that may be sent now.
+    pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
         match self {
-            Question::Page(page) => page.want(may_list),
+            Question::Page(page) => page.want(allowance),
+            Question::Survey(survey) => survey.want(allowance),
         }
     }
 
     /// Takes the answer to the request of `slot`.
-    pub(super) fn heard(&mut self, slot: usize, body: Result<&[u8], Cause>) {
+    pub(super) fn heard(&mut self, slot: Slot, body: Result<&[u8], Cause>) {
         match self {
             Question::Page(page) => page.heard(slot, body),
+            Question::Survey(survey) => survey.heard(slot, body),
+        }
+    }
+
+    /// Takes a part of the answer to the request of `slot`. The error says why that answer is of no use: the question
+    /// reads what it was to bring in another way.
+    pub(super) fn heard_part(&mut self, slot: Slot, part: Part) -> Result<(), String> {
+        match self {
+            Question::Page(page) => page.heard_part(slot, part),
+            Question::Survey(survey) => survey.heard_part(slot, part),
         }
     }
 
@@ -65,6 +123,7 @@ impl Question {
     pub(super) fn outcome(&mut self) -> Option<Result<String, Refusal>> {
         match self {
             Question::Page(page) => page.outcome.take(),
+            Question::Survey(survey) => survey.outcome.take(),
         }
     }
 
@@ -72,6 +131,7 @@ impl Question {
     pub(super) fn progress(&self) -> String {
         match self {
             Question::Page(page) => page.progress(),
+            Question::Survey(survey) => survey.progress(),
         }
     }
 }

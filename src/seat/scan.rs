@@ -1,19 +1,19 @@
 //! One bucket read from end to end: its keys, then the values of those that the question picks.
 
 use super::failure::Cause;
-use super::question::Want;
-use super::reading::{Found, Listed, Listing, Values};
+use super::listing::{Listed, Listing};
+use super::question::{Allowance, Kind, Slot, Want};
+use super::values::{Found, Values};
 use crate::bucket::Bucket;
 use crate::wire::answer::AsOf;
+use crate::wire::direct::Part;
 use crate::wire::jetstream;
-
-/// The slot of a request that lists keys; those of values count from 0.
-const LISTING: usize = usize::MAX;
 
 /// A bucket being read.
 #[derive(Debug)]
 pub(super) struct Scan {
     bucket: Bucket,
+    batches: bool,
     stage: Stage,
     as_of: AsOf,
     total: usize,
@@ -41,10 +41,11 @@ pub(super) enum Scanned {
 }
 
 impl Scan {
-    /// Reads `bucket`, only what is under the token `node_token` if there is one.
-    pub(super) fn new(bucket: Bucket, node_token: Option<String>) -> Self {
+    /// Reads `bucket`, only what is under the token `node_token` if there is one; its values in batches if it may.
+    pub(super) fn new(bucket: Bucket, node_token: Option<String>, batches: bool) -> Self {
         Scan {
             bucket,
+            batches,
             stage: Stage::Listing(Listing::new(bucket, node_token)),
             as_of: AsOf { sequence: 0, at: None },
             total: 0,
@@ -74,31 +75,44 @@ impl Scan {
         }
     }
 
-    pub(super) fn want(&mut self, may_list: bool) -> Option<Want> {
+    pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
         match &mut self.stage {
-            Stage::Listing(listing) if may_list => {
-                listing.want().map(|request| Want { slot: LISTING, request, lists: true })
+            Stage::Listing(listing) if allowance.listing => {
+                listing.want().map(|request| Want { slot: Slot::Listing, request, kind: Kind::Listing })
             }
-            Stage::Reading(values) => {
-                values.want().map(|(slot, request)| Want { slot, request, lists: false })
-            }
+            Stage::Reading(values) => values.want(allowance),
             Stage::Listing(_) | Stage::Picking => None,
         }
     }
 
-    pub(super) fn heard(&mut self, slot: usize, body: Result<&[u8], Cause>) -> Result<(), Cause> {
-        let body = body?;
-        match &mut self.stage {
-            Stage::Listing(listing) if slot == LISTING => {
-                listing.heard(jetstream::parse_keys(self.bucket, body).map_err(Cause::Api)?)
+    /// Takes the answer to the request of `slot`.
+    pub(super) fn heard(&mut self, slot: Slot, body: Result<&[u8], Cause>) -> Result<(), Cause> {
+        match (&mut self.stage, slot) {
+            (Stage::Listing(listing), Slot::Listing) => {
+                listing.heard(jetstream::parse_keys(self.bucket, body?).map_err(Cause::Api)?)
             }
-            Stage::Reading(values) if slot != LISTING => {
+            (Stage::Reading(values), Slot::Value(at)) => {
+                let body = body?;
                 let message = jetstream::parse_message(body).map_err(Cause::Api)?;
-                values.heard(slot, body.len(), message);
+                values.heard(at, body.len(), message);
+                Ok(())
+            }
+            (Stage::Reading(values), Slot::Batch(number)) => {
+                values.give_up_batch(number);
                 Ok(())
             }
             _ => Ok(()),
         }
+    }
+
+    /// Takes a part of the answer to a batch; the error says why the batch is given up.
+    pub(super) fn heard_part(&mut self, slot: Slot, part: Part) -> Result<(), String> {
+        let (Stage::Reading(values), Slot::Batch(number)) = (&mut self.stage, slot) else { return Ok(()) };
+        let heard = values.heard_part(number, part);
+        if heard.is_err() {
+            values.give_up_batch(number);
+        }
+        heard
     }
 
     /// What there is by now.
@@ -127,6 +141,7 @@ impl Scan {
     /// Says which keys to read, in order.
     pub(super) fn read(&mut self, keys: Vec<String>) {
         self.total = keys.len();
-        self.stage = Stage::Reading(Values::new(self.bucket, keys));
+        let batches_since = self.batches.then_some(self.as_of.sequence);
+        self.stage = Stage::Reading(Values::new(self.bucket, keys, batches_since));
     }
 }

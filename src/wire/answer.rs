@@ -1,5 +1,7 @@
 //! The answer body of the verb. Entries are rendered one by one, so that a page ends before it outgrows a message.
 
+use super::Headers;
+use super::jetstream::Message;
 use super::object::Object;
 use super::request::What;
 use crate::bucket::{Bucket, Malformed, Why};
@@ -132,21 +134,42 @@ impl Serialize for Entry<'_> {
 /// A key of which something is wrong.
 #[derive(Debug, Serialize)]
 pub struct Complaint<'a> {
+    /// The bucket, where an answer speaks of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bucket: Option<&'static str>,
     /// The key as it is stored.
-    pub key: &'a str,
+    key: &'a str,
     /// The kind of fault.
-    pub why: Why,
+    why: Why,
     /// The fault in words.
-    pub detail: &'a str,
+    detail: &'a str,
     /// The sequence of its last write, if it could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<u64>,
+    revision: Option<u64>,
     /// The time of its last write, in the bus's words, if it could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub at: Option<&'a str>,
+    at: Option<&'a str>,
 }
 
-impl Complaint<'_> {
+impl<'a> Complaint<'a> {
+    /// That `key` is malformed; `message` is the newest one under it, if it could be read.
+    pub fn new(key: &'a str, malformed: &'a Malformed, message: Option<&'a Message>) -> Self {
+        Complaint {
+            bucket: None,
+            key,
+            why: malformed.why,
+            detail: &malformed.detail,
+            revision: message.map(|message| message.sequence),
+            at: message.map(|message| message.at.as_str()),
+        }
+    }
+
+    /// The same, saying the bucket.
+    #[must_use]
+    pub const fn of(self, bucket: Bucket) -> Self {
+        Complaint { bucket: Some(bucket.suffix()), ..self }
+    }
+
     /// The complaint as JSON.
     pub fn to_json(&self) -> String {
         json(self)
@@ -162,6 +185,8 @@ pub struct Page {
     entries: Vec<String>,
     malformed: Vec<String>,
     malformed_total: usize,
+    /// How many of the complaints belong to no place.
+    placeless: usize,
     last_place: Option<String>,
     more: bool,
 }
@@ -176,6 +201,7 @@ impl Page {
             entries: Vec::new(),
             malformed: Vec::new(),
             malformed_total: 0,
+            placeless: 0,
             last_place: None,
             more: false,
         }
@@ -194,19 +220,30 @@ impl Page {
         let cost: usize = entry.iter().chain(&complaints[..listed]).map(|text| text.len() + 1).sum();
         // Two keys can look the same where bytes are shown as U+FFFD: a page never ends between them.
         let same_place = self.last_place.as_deref() == Some(place);
-        let empty = self.entries.is_empty() && self.malformed.is_empty();
+        let empty = self.entries.is_empty() && self.malformed.len() == self.placeless;
         let full = self.used + cost + json_size(place) > self.budget
             || (entry.is_some() && self.entries.len() >= self.limit);
         if full && !empty && !same_place {
             self.more = true;
             return false;
         }
+        // Look-alikes without end would outgrow the page: those that do not fit are only counted.
+        let (listed, cost) =
+            if full && same_place { (0, entry.as_ref().map_or(0, String::len)) } else { (listed, cost) };
         self.used += cost;
         self.entries.extend(entry);
         self.malformed_total += complaints.len();
         self.malformed.extend(complaints.into_iter().take(listed));
         self.pass(place);
         true
+    }
+
+    /// Adds complaints that belong to no place: `listed` of `total`.
+    pub fn complain(&mut self, listed: Vec<String>, total: usize) {
+        self.used += listed.iter().map(|complaint| complaint.len() + 1).sum::<usize>();
+        self.malformed_total += total;
+        self.placeless += listed.len();
+        self.malformed.extend(listed);
     }
 
     /// Says that everything up to `place` has been looked at.
@@ -222,6 +259,11 @@ impl Page {
     /// Whether it holds no entry and no complaint.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.malformed.is_empty()
+    }
+
+    /// Whether there is more behind the last place.
+    pub const fn leaves_rest(&self) -> bool {
+        self.more
     }
 
     /// Whether it holds no entry.
@@ -278,6 +320,16 @@ pub struct Received<'a> {
 /// The schema id of an answer.
 pub fn response_type(word: &str) -> String {
     format!("io.mesh.provisioner.v1.{word}_response")
+}
+
+/// The headers of an error answer.
+pub fn error_headers(code: u16, message: &str) -> Headers {
+    vec![("Nats-Service-Error-Code", code.to_string()), ("Nats-Service-Error", one_line(message))]
+}
+
+/// A message as a header can hold it: one line, whatever an asker or the bus put into it.
+pub fn one_line(message: &str) -> String {
+    message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// The body of an error answer.

@@ -1,12 +1,14 @@
 //! The entries of one bucket, narrowed and paged: `registry`, `needs`, `applied`, `collect` and `gaps`.
 
-use super::{Frame, Want};
+use super::reach::{Reach, node_token};
+use super::{Allowance, Frame, Slot, Want};
 use crate::bucket::{Bucket, Malformed, Why};
 use crate::name;
 use crate::seat::failure::{Cause, Refusal};
-use crate::seat::reading::Found;
 use crate::seat::scan::{Scan, Scanned};
-use crate::wire::answer::{AsOf, Complaint, Entry, Page, Value, json};
+use crate::seat::values::Found;
+use crate::wire::answer::{Complaint, Entry, Page, Value, json};
+use crate::wire::direct::Part;
 use crate::wire::jetstream::Message;
 use crate::wire::request::{Ask, MAX_LIMIT, What};
 use std::collections::BTreeSet;
@@ -21,7 +23,7 @@ pub(in crate::seat) struct PageQuestion {
     ask: Ask,
     frame: Frame,
     bucket: Bucket,
-    filters: Vec<Option<String>>,
+    reach: Reach,
     stage: Stage,
     /// For `gaps`: the kinds that the registry answers.
     answered_kinds: BTreeSet<String>,
@@ -46,44 +48,54 @@ impl PageQuestion {
             What::Collect => Bucket::Collect,
             _ => Bucket::Needs,
         };
-        let filters = filters(bucket, &ask);
+        let reach = Reach::new(bucket, &ask);
         let page = Page::new(ask.limit.unwrap_or(MAX_LIMIT), frame.page_bytes);
         let mut question = PageQuestion {
             ask,
             frame,
             bucket,
-            filters,
+            reach,
             stage: Stage::Done,
             answered_kinds: BTreeSet::new(),
             page,
             outcome: None,
         };
         question.stage = match question.ask.what {
-            What::Gaps => Stage::Kinds(Scan::new(Bucket::Registry, None)),
+            What::Gaps => Stage::Kinds(Scan::new(Bucket::Registry, None, false)),
             _ => question.entries(),
         };
         question
     }
 
     fn entries(&self) -> Stage {
-        let node_token = self.ask.node.as_deref().map(name::encode);
-        Stage::Entries(Scan::new(self.bucket, node_token))
+        Stage::Entries(Scan::new(
+            self.bucket,
+            node_token(&self.ask),
+            self.frame.batches.contains(&self.bucket),
+        ))
     }
 
-    pub(super) fn want(&mut self, may_list: bool) -> Option<Want> {
+    pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
         match &mut self.stage {
-            Stage::Kinds(scan) | Stage::Entries(scan) => scan.want(may_list),
+            Stage::Kinds(scan) | Stage::Entries(scan) => scan.want(allowance),
             Stage::Done => None,
         }
     }
 
-    pub(super) fn heard(&mut self, slot: usize, body: Result<&[u8], Cause>) {
+    pub(super) fn heard(&mut self, slot: Slot, body: Result<&[u8], Cause>) {
         let (Stage::Kinds(scan) | Stage::Entries(scan)) = &mut self.stage else { return };
         let bucket = scan.bucket();
         match scan.heard(slot, body) {
             Ok(()) => self.advance(),
             Err(cause) => self.finish(Err(cause.refuse(bucket))),
         }
+    }
+
+    pub(super) fn heard_part(&mut self, slot: Slot, part: Part) -> Result<(), String> {
+        let (Stage::Kinds(scan) | Stage::Entries(scan)) = &mut self.stage else { return Ok(()) };
+        let heard = scan.heard_part(slot, part);
+        self.advance();
+        heard
     }
 
     pub(super) fn progress(&self) -> String {
@@ -135,7 +147,7 @@ impl PageQuestion {
                             self.page.leave_rest();
                             return self.answer(&scan);
                         }
-                        if !self.add(&key, found) {
+                        if !self.add(&key, &found) {
                             return self.answer(&scan);
                         }
                         Stage::Entries(scan)
@@ -146,39 +158,30 @@ impl PageQuestion {
         }
     }
 
-    /// Whether `key` lies behind `after`, within the filters, and is what is asked for. A malformed key is within
-    /// a filter if it has a token in that place and the token is the filter's.
+    /// Whether `key` lies behind `after`, within reach, and is what is asked for.
     fn concerns(&self, key: &str) -> bool {
         if self.ask.after.as_deref().is_some_and(|after| key <= after) {
             return false;
         }
-        let mut tokens = key.split('.');
-        let within = self.filters.iter().all(|filter| {
-            let token = tokens.next();
-            filter.as_deref().is_none_or(|filter| token == Some(filter))
-        });
-        within
+        self.reach.holds(key)
             && (self.ask.what != What::Gaps
                 || self.bucket.parse(key).map_or(true, |names| !self.answered_kinds.contains(&names[2])))
     }
 
     /// Adds what was found under `key`; `false` if it belongs to the next page.
-    fn add(&mut self, key: &str, found: Found) -> bool {
+    fn add(&mut self, key: &str, found: &Found) -> bool {
         match (self.bucket.parse(key), found) {
             (_, Found::Gone { .. }) => {
                 self.page.pass(key);
                 true
             }
-            (Ok(names), Found::Message(message)) => self.add_entry(key, &names, &message),
+            (Ok(names), Found::Message(message)) => self.add_entry(key, &names, message),
             (Ok(_), Found::Unnameable) => {
-                let detail = "the bus gave another key's message for it";
-                self.page.add(key, None, vec![complain(key, &Malformed::new(Why::Token, detail), None)])
+                let malformed = Malformed::new(Why::Token, "the bus gave another key's message for it");
+                self.page.add(key, None, vec![Complaint::new(key, &malformed, None).to_json()])
             }
-            (Err(malformed), Found::Message(message)) => {
-                self.page.add(key, None, vec![complain(key, &malformed, Some(&message))])
-            }
-            (Err(malformed), Found::Unnameable) => {
-                self.page.add(key, None, vec![complain(key, &malformed, None)])
+            (Err(malformed), found) => {
+                self.page.add(key, None, vec![Complaint::new(key, &malformed, found.message()).to_json()])
             }
         }
     }
@@ -193,48 +196,27 @@ impl PageQuestion {
             revision: message.sequence,
             at: &message.at,
         };
+        let complain = |malformed: Malformed| Complaint::new(key, &malformed, Some(message)).to_json();
         let header_fault = message.header_fault.as_deref().map(|fault| Malformed::new(Why::Header, fault));
-        let faults: Vec<Malformed> = header_fault.into_iter().chain(entry.value.fault()).collect();
-        let mut rendered = entry.to_json();
         let mut complaints: Vec<String> =
-            faults.iter().map(|fault| complain(key, fault, Some(message))).collect();
+            header_fault.into_iter().chain(entry.value.fault()).map(complain).collect();
+        let mut rendered = entry.to_json();
         let bytes = rendered.len() + complaints.iter().map(String::len).sum::<usize>();
         if !self.page.could_hold(key, bytes) {
             entry.value = Value::None;
             rendered = entry.to_json();
             let detail = format!("the value has {} bytes, more than an answer can hold", message.value.len());
-            complaints.push(complain(key, &Malformed::new(Why::Size, detail), Some(message)));
+            complaints.push(complain(Malformed::new(Why::Size, detail)));
         }
         self.page.add(key, Some(rendered), complaints)
     }
 
     fn answer(&mut self, scan: &Scan) {
-        let as_of: AsOf = scan.as_of();
-        let ok = (self.ask.what == What::Gaps).then(|| self.page.has_no_entries());
-        let body = self.page.to_json(self.ask.what, ok, &json(&as_of), &self.frame.seat);
+        let as_of = json(&scan.as_of());
+        // A page that found no gap and leaves a rest unread has not shown that there is none.
+        let ok =
+            (self.ask.what == What::Gaps).then(|| self.page.has_no_entries() && !self.page.leaves_rest());
+        let body = self.page.to_json(self.ask.what, ok, &as_of, &self.frame.seat);
         self.finish(Ok(body));
     }
-}
-
-/// The token that each place of a key must have, as far as `ask` narrows it.
-fn filters(bucket: Bucket, ask: &Ask) -> Vec<Option<String>> {
-    let filter = |field: &&str| match *field {
-        "node" => ask.node.as_deref(),
-        "module" | "contributor" => ask.module.as_deref(),
-        "kind" => ask.kind.as_deref(),
-        "collection" => ask.collection.as_deref(),
-        _ => None,
-    };
-    bucket.token_names().iter().map(|field| filter(field).map(name::encode)).collect()
-}
-
-fn complain(key: &str, malformed: &Malformed, message: Option<&Message>) -> String {
-    Complaint {
-        key,
-        why: malformed.why,
-        detail: &malformed.detail,
-        revision: message.map(|message| message.sequence),
-        at: message.map(|message| message.at.as_str()),
-    }
-    .to_json()
 }

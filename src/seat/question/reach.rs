@@ -1,0 +1,59 @@
+//! What a narrowed question reaches: the tokens that a key must have in certain places.
+
+use crate::bucket::Bucket;
+use crate::name;
+use crate::wire::request::Ask;
+
+/// The token that each place of a bucket's keys must have, as far as a question narrows it.
+#[derive(Debug)]
+pub(super) struct Reach(Vec<Option<String>>);
+
+impl Reach {
+    /// What `ask` reaches in `bucket`. Filters are names, encoded like any other: none is ever a pattern.
+    pub(super) fn new(bucket: Bucket, ask: &Ask) -> Self {
+        let filter = |field: &&str| match *field {
+            "node" => ask.node.as_deref(),
+            "module" | "contributor" => ask.module.as_deref(),
+            "kind" => ask.kind.as_deref(),
+            "collection" => ask.collection.as_deref(),
+            _ => None,
+        };
+        Reach(bucket.token_names().iter().map(|field| filter(field).map(name::encode)).collect())
+    }
+
+    /// Whether `key` is within reach. A malformed key is if it has a token in each narrowed place, and the right one.
+    pub(super) fn holds(&self, key: &str) -> bool {
+        let mut tokens = key.split('.');
+        self.0.iter().all(|filter| {
+            let token = tokens.next();
+            filter.as_deref().is_none_or(|filter| token == Some(filter))
+        })
+    }
+}
+
+/// The token that the keys of one node begin with, if the question is narrowed to one: the bus itself can list
+/// those alone.
+pub(super) fn node_token(ask: &Ask) -> Option<String> {
+    ask.node.as_deref().map(name::encode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::request::What;
+
+    #[test]
+    fn a_filter_is_a_name_and_a_malformed_key_is_within_it_by_its_tokens() {
+        let ask = Ask { node: Some("n1".to_owned()), kind: Some("port".to_owned()), ..Ask::new(What::Needs) };
+        let reach = Reach::new(Bucket::Needs, &ask);
+        for within in ["n1.web.port.http", "n1.web.port", "n1.web.port.a.b", "n1.\u{fffd}.port.x"] {
+            assert!(reach.holds(within), "{within}");
+        }
+        for beyond in ["n10.web.port.http", "n1.web.secret.x", "n1.web", "n1", "N1.web.port.http"] {
+            assert!(!reach.holds(beyond), "{beyond}");
+        }
+        let star = Ask { node: Some("*".to_owned()), ..Ask::new(What::Needs) };
+        assert!(!Reach::new(Bucket::Needs, &star).holds("n1.web.port.http"));
+        assert!(Reach::new(Bucket::Needs, &star).holds("=2A.web.port.http"));
+    }
+}

@@ -1,0 +1,76 @@
+//! `nodes`: how much each node has written and when last. A last write says nothing of whether the node lives:
+//! silence is not death.
+
+use super::{Row, Tally, Time, place};
+use crate::bucket::Bucket;
+use crate::wire::answer::json;
+use crate::wire::request::Ask;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A row for each node.
+#[derive(Debug, Default)]
+pub(super) struct Nodes(BTreeMap<String, Node>);
+
+#[derive(Debug, Default)]
+struct Node {
+    name: String,
+    needs: usize,
+    applied: usize,
+    collect: usize,
+    last_write: Option<Time>,
+}
+
+impl Tally for Nodes {
+    fn buckets(&self) -> &'static [Bucket] {
+        &[Bucket::Needs, Bucket::Applied, Bucket::Collect]
+    }
+
+    fn take(&mut self, bucket: Bucket, names: &[String], at: &Time, deleted: bool) {
+        let node = &names[0];
+        let row =
+            self.0.entry(place(&[node])).or_insert_with(|| Node { name: node.clone(), ..Node::default() });
+        // To delete is to write, too.
+        Time::keep_later(&mut row.last_write, at);
+        let keys = match bucket {
+            Bucket::Applied => &mut row.applied,
+            Bucket::Collect => &mut row.collect,
+            _ => &mut row.needs,
+        };
+        *keys += usize::from(!deleted);
+    }
+
+    fn rows(&mut self, ask: &Ask, now: Duration) -> Vec<Row> {
+        #[derive(Serialize)]
+        struct Entry<'a> {
+            node: &'a str,
+            needs: usize,
+            applied: usize,
+            collect: usize,
+            last_write_at: Option<&'a Time>,
+            age_seconds: Option<u64>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            stale: Option<bool>,
+        }
+        let rows = std::mem::take(&mut self.0).into_iter();
+        rows.map(|(place, row)| {
+            let age_seconds = row.last_write.as_ref().map(|time| {
+                let written = u64::try_from(time.at.unix_timestamp()).unwrap_or(0);
+                now.as_secs().saturating_sub(written)
+            });
+            let stale = ask.stale_after.map(|limit| age_seconds.is_none_or(|age| age > limit));
+            let entry = Entry {
+                node: &row.name,
+                needs: row.needs,
+                applied: row.applied,
+                collect: row.collect,
+                last_write_at: row.last_write.as_ref(),
+                age_seconds,
+                stale,
+            };
+            Row { json: json(&entry), ok: stale != Some(true), place }
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,411 @@
+//! The values of a bucket's keys, given back in the order of the keys however they came.
+//!
+//! They are asked for one by one, or, where that is allowed, in batches. A batch that is refused, has a gap or
+//! holds what cannot be trusted is read again one by one.
+
+use super::question::{Allowance, Kind, Slot, Want};
+use crate::bucket::Bucket;
+use crate::wire::direct::{self, Part};
+use crate::wire::jetstream::{self, Message};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+/// How many values are asked for one by one at a time, at most.
+const MAX_WINDOW: usize = 256;
+
+/// How many are asked for before the size of any is known.
+const FIRST_WINDOW: usize = 32;
+
+/// How many bytes of answers a reading expects at a time; with large values the window narrows to keep to it.
+const WINDOW_BYTES: usize = 4 * 1024 * 1024;
+
+/// How many keys a batch asks for. The bus takes up to 1024.
+const BATCH_KEYS: usize = 512;
+
+/// How many keys may be asked for in batches ahead of the first whose value is missing.
+const BATCH_WINDOW: usize = 2 * BATCH_KEYS;
+
+/// What the bus has under a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Found {
+    /// This message is the newest.
+    Message(Message),
+    /// The key is deleted, or its messages have expired.
+    Gone {
+        /// What says that it is deleted.
+        marker: Option<Marker>,
+    },
+    /// The key cannot be asked for by its name: it is not UTF-8, or it reads as a pattern that matches others.
+    Unnameable,
+}
+
+/// The message that says that a key is deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Marker {
+    /// Its sequence, which the next write must expect.
+    pub(super) sequence: u64,
+    /// Its time, in the bus's words.
+    pub(super) at: String,
+}
+
+impl Found {
+    /// The message that is there.
+    pub(super) const fn message(&self) -> Option<&Message> {
+        match self {
+            Found::Message(message) => Some(message),
+            Found::Gone { .. } | Found::Unnameable => None,
+        }
+    }
+}
+
+impl From<Message> for Found {
+    fn from(message: Message) -> Self {
+        if message.deleted {
+            Found::Gone { marker: Some(Marker { sequence: message.sequence, at: message.at }) }
+        } else {
+            Found::Message(message)
+        }
+    }
+}
+
+/// Reads the values of keys.
+#[derive(Debug)]
+pub(super) struct Values {
+    bucket: Bucket,
+    prefix: String,
+    keys: VecDeque<String>,
+    /// The position of the first key in `keys` among all that were to be read.
+    given: usize,
+    /// The position of the first key that has not been asked for.
+    asked: usize,
+    /// Positions to ask for again.
+    again: VecDeque<usize>,
+    found: BTreeMap<usize, Found>,
+    largest_bytes: usize,
+    /// Whether to ask in batches, and what the bucket's last sequence was when its keys were listed.
+    batches_since: Option<u64>,
+    batches: BTreeMap<usize, Batch>,
+    last_batch: usize,
+}
+
+/// A batch under way.
+#[derive(Debug)]
+struct Batch {
+    /// The positions of the keys that it has not brought yet.
+    missing: HashMap<String, usize>,
+    /// The sequence of the message that came last.
+    last: u64,
+    /// Whether it has brought anything.
+    brought: bool,
+}
+
+impl Values {
+    /// Reads `keys` of `bucket`; in batches if `batches_since` gives the last sequence that they must know of.
+    pub(super) fn new(bucket: Bucket, keys: Vec<String>, batches_since: Option<u64>) -> Self {
+        Values {
+            bucket,
+            prefix: bucket.subject_prefix(),
+            keys: keys.into(),
+            given: 0,
+            asked: 0,
+            again: VecDeque::new(),
+            found: BTreeMap::new(),
+            largest_bytes: WINDOW_BYTES / FIRST_WINDOW,
+            batches_since,
+            batches: BTreeMap::new(),
+            last_batch: 0,
+        }
+    }
+
+    /// The next request to send, if there is one to send now.
+    pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
+        if self.batches_since.is_some() { self.want_batch(allowance) } else { self.want_one() }
+    }
+
+    fn want_one(&mut self) -> Option<Want> {
+        let window = (WINDOW_BYTES / self.largest_bytes.max(1)).clamp(4, MAX_WINDOW);
+        loop {
+            let at = match self.again.pop_front() {
+                Some(at) => at,
+                None if self.asked - self.given >= window => return None,
+                None => {
+                    self.asked += 1;
+                    self.asked - 1
+                }
+            };
+            let Some(key) = self.keys.get(at.checked_sub(self.given)?) else {
+                self.asked = self.given + self.keys.len();
+                return None;
+            };
+            if is_nameable(key) {
+                return Some(self.one(at));
+            }
+        }
+    }
+
+    fn one(&self, at: usize) -> Want {
+        let request = jetstream::get(self.bucket, &self.keys[at - self.given]);
+        Want { slot: Slot::Value(at), request, kind: Kind::Single }
+    }
+
+    fn want_batch(&mut self, allowance: Allowance) -> Option<Want> {
+        if !allowance.batch {
+            return None;
+        }
+        let mut missing = HashMap::new();
+        while missing.len() < BATCH_KEYS {
+            let at = match self.again.pop_front() {
+                Some(at) => at,
+                None if self.asked - self.given >= BATCH_WINDOW => break,
+                None => {
+                    self.asked += 1;
+                    self.asked - 1
+                }
+            };
+            let Some(key) = self.keys.get(at - self.given) else {
+                self.asked = self.given + self.keys.len();
+                break;
+            };
+            if is_pattern(key) {
+                // In a batch it would bring the messages of other keys.
+                let want = self.one(at);
+                self.again.extend(missing.into_values());
+                return Some(want);
+            }
+            if is_nameable(key) {
+                missing.insert(key.clone(), at);
+            }
+        }
+        if missing.is_empty() {
+            return None;
+        }
+        let mut keys: Vec<&str> = missing.keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        let request = direct::get(self.bucket, &keys);
+        self.last_batch += 1;
+        self.batches.insert(self.last_batch, Batch { missing, last: 0, brought: false });
+        Some(Want { slot: Slot::Batch(self.last_batch), request, kind: Kind::Batch(self.bucket) })
+    }
+
+    /// Takes the value at the position `at`, whose answer had `bytes` bytes.
+    pub(super) fn heard(&mut self, at: usize, bytes: usize, message: Option<Message>) {
+        // The first answer replaces the guess; from then on the largest counts.
+        let guess = WINDOW_BYTES / FIRST_WINDOW;
+        self.largest_bytes = if self.largest_bytes == guess { bytes } else { self.largest_bytes.max(bytes) };
+        let Some(key) = at.checked_sub(self.given).and_then(|at| self.keys.get(at)) else { return };
+        let found = match message {
+            None => Found::Gone { marker: None },
+            Some(message) if message.subject.strip_prefix(&self.prefix) != Some(key) => Found::Unnameable,
+            Some(message) => message.into(),
+        };
+        self.found.insert(at, found);
+    }
+
+    /// Takes a part of a batch's answer. The error says why the batch is of no use.
+    pub(super) fn heard_part(&mut self, number: usize, part: Part) -> Result<(), String> {
+        let Some(batch) = self.batches.get_mut(&number) else { return Ok(()) };
+        let gap = || Err("a message is missing in the answer".to_owned());
+        match part {
+            Part::Message { after, .. } | Part::End { after, .. } if after != batch.last => gap(),
+            Part::Message { message, .. } => {
+                let key = message.subject.strip_prefix(&self.prefix).unwrap_or_default();
+                let Some(at) = batch.missing.remove(key) else {
+                    return Err("the answer brings a key that was not asked for".to_owned());
+                };
+                batch.last = message.sequence;
+                batch.brought = true;
+                self.found.insert(at, message.into());
+                Ok(())
+            }
+            Part::End { up_to, .. } if self.batches_since.is_some_and(|since| up_to < since) => {
+                Err("the server that answered does not know the newest writes yet".to_owned())
+            }
+            Part::End { left_out: 0, .. } => {
+                let missing = std::mem::take(&mut batch.missing);
+                self.batches.remove(&number);
+                self.found.extend(missing.into_values().map(|at| (at, Found::Gone { marker: None })));
+                Ok(())
+            }
+            Part::End { .. } if !batch.brought => Err("the answer is empty".to_owned()),
+            Part::End { .. } => {
+                let missing = std::mem::take(&mut batch.missing);
+                self.batches.remove(&number);
+                self.ask_again(missing.into_values());
+                Ok(())
+            }
+            Part::Void(why) => Err(why),
+        }
+    }
+
+    /// Reads what a batch has not brought one by one, and the rest too.
+    pub(super) fn give_up_batch(&mut self, number: usize) {
+        self.batches_since = None;
+        if let Some(batch) = self.batches.remove(&number) {
+            self.ask_again(batch.missing.into_values());
+        }
+    }
+
+    fn ask_again(&mut self, positions: impl Iterator<Item = usize>) {
+        let mut positions: Vec<usize> = positions.collect();
+        positions.sort_unstable();
+        self.again.extend(positions);
+    }
+
+    /// The next key in order with what was found, if that is known by now.
+    pub(super) fn next(&mut self) -> Option<(String, Found)> {
+        let found = match self.found.remove(&self.given) {
+            Some(found) => found,
+            None if !is_nameable(self.keys.front()?) => Found::Unnameable,
+            None => return None,
+        };
+        self.given += 1;
+        self.asked = self.asked.max(self.given);
+        Some((self.keys.pop_front()?, found))
+    }
+
+    /// Whether every key has been given back.
+    pub(super) fn is_done(&self) -> bool {
+        self.keys.is_empty()
+    }
+}
+
+/// Whether the bus can be asked for `key`: one that is not UTF-8 reaches us with U+FFFD in the place of its bytes.
+fn is_nameable(key: &str) -> bool {
+    !key.contains(char::REPLACEMENT_CHARACTER)
+}
+
+/// Whether the bus reads `key` as a pattern.
+fn is_pattern(key: &str) -> bool {
+    key.split('.').any(|token| token == "*" || token == ">")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Allowance = Allowance { listing: true, batch: true };
+
+    fn message(key: &str) -> Message {
+        Message {
+            subject: format!("$KV.mesh-provisioner_needs.{key}"),
+            sequence: 1,
+            at: "2026-11-29T13:26:00Z".to_owned(),
+            deleted: false,
+            header_fault: None,
+            value: b"1".to_vec(),
+        }
+    }
+
+    fn values(keys: &[&str], batches_since: Option<u64>) -> Values {
+        Values::new(Bucket::Needs, keys.iter().map(|&key| key.to_owned()).collect(), batches_since)
+    }
+
+    fn many(count: usize) -> Values {
+        Values::new(Bucket::Needs, (0..count).map(|at| format!("{at:04}")).collect(), None)
+    }
+
+    fn wanted(values: &mut Values) -> Vec<Slot> {
+        std::iter::from_fn(|| values.want(ALL)).map(|want| want.slot).collect()
+    }
+
+    fn part(key: &str, sequence: u64, after: u64) -> Part {
+        Part::Message { message: Message { sequence, ..message(key) }, after }
+    }
+
+    #[test]
+    fn values_come_in_the_order_of_their_keys() {
+        let mut values = values(&["a", "b", "c"], None);
+        assert_eq!(wanted(&mut values), [Slot::Value(0), Slot::Value(1), Slot::Value(2)]);
+        values.heard(2, 10, Some(message("c")));
+        values.heard(1, 10, None);
+        assert_eq!(values.next(), None);
+        values.heard(0, 10, Some(Message { deleted: true, ..message("a") }));
+        let marker = Some(Marker { sequence: 1, at: message("a").at });
+        assert_eq!(values.next(), Some(("a".to_owned(), Found::Gone { marker })));
+        assert_eq!(values.next(), Some(("b".to_owned(), Found::Gone { marker: None })));
+        assert_eq!(values.next(), Some(("c".to_owned(), Found::Message(message("c")))));
+        assert!(values.is_done());
+    }
+
+    #[test]
+    fn another_keys_value_is_never_given_in_a_keys_place() {
+        let mut values = values(&["n1.*", "\u{fffd}"], None);
+        assert_eq!(wanted(&mut values), [Slot::Value(0)]);
+        values.heard(0, 10, Some(message("n1.web")));
+        assert_eq!(values.next(), Some(("n1.*".to_owned(), Found::Unnameable)));
+        assert_eq!(values.next(), Some(("\u{fffd}".to_owned(), Found::Unnameable)));
+        assert!(values.is_done());
+    }
+
+    #[test]
+    fn the_window_opens_with_small_values_and_narrows_with_large_ones() {
+        let mut values = many(1000);
+        assert_eq!(wanted(&mut values).len(), FIRST_WINDOW);
+        values.heard(0, 300, Some(message("0000")));
+        assert_eq!(wanted(&mut values).len(), MAX_WINDOW - FIRST_WINDOW);
+        let mut values = many(1000);
+        wanted(&mut values);
+        for at in 0..FIRST_WINDOW {
+            values.heard(at, 1024 * 1024, None);
+            values.next();
+        }
+        assert_eq!(wanted(&mut values).len(), 4);
+    }
+
+    #[test]
+    fn a_batch_brings_many_and_its_end_tells_what_is_gone() {
+        let mut values = values(&["a", "b", "c"], Some(9));
+        assert_eq!(wanted(&mut values), [Slot::Batch(1)]);
+        assert_eq!(values.heard_part(1, part("c", 4, 0)), Ok(()));
+        assert_eq!(values.heard_part(1, part("a", 7, 4)), Ok(()));
+        assert_eq!(values.heard_part(1, Part::End { left_out: 0, after: 7, up_to: 9 }), Ok(()));
+        let keys: Vec<_> = std::iter::from_fn(|| values.next()).collect();
+        assert!(
+            matches!(&keys[..], [(a, Found::Message(_)), (b, Found::Gone { marker: None }), (c, Found::Message(_))]
+            if a == "a" && b == "b" && c == "c")
+        );
+    }
+
+    #[test]
+    fn what_a_batch_left_out_is_asked_for_again() {
+        let mut values = values(&["a", "b"], Some(9));
+        wanted(&mut values);
+        values.heard_part(1, part("b", 4, 0)).unwrap();
+        values.heard_part(1, Part::End { left_out: 1, after: 4, up_to: 9 }).unwrap();
+        let want = values.want(ALL).unwrap();
+        assert_eq!(want.slot, Slot::Batch(2));
+        assert!(
+            String::from_utf8(want.request.body).unwrap().contains(r#"["$KV.mesh-provisioner_needs.a"]"#)
+        );
+    }
+
+    #[test]
+    fn a_batch_that_cannot_be_trusted_is_read_one_by_one() {
+        for (bad, why) in [
+            (part("b", 6, 5), "a message is missing in the answer"),
+            (Part::End { left_out: 0, after: 5, up_to: 9 }, "a message is missing in the answer"),
+            (part("z", 6, 4), "the answer brings a key that was not asked for"),
+            (
+                Part::End { left_out: 0, after: 4, up_to: 8 },
+                "the server that answered does not know the newest writes yet",
+            ),
+            (Part::Void("408 Empty Request".to_owned()), "408 Empty Request"),
+        ] {
+            let mut values = values(&["a", "b", "c"], Some(9));
+            wanted(&mut values);
+            values.heard_part(1, part("a", 4, 0)).unwrap();
+            assert_eq!(values.heard_part(1, bad), Err(why.to_owned()));
+            values.give_up_batch(1);
+            assert_eq!(wanted(&mut values), [Slot::Value(1), Slot::Value(2)]);
+            assert_eq!(
+                values.next(),
+                Some(("a".to_owned(), Found::Message(Message { sequence: 4, ..message("a") })))
+            );
+        }
+    }
+
+    #[test]
+    fn patterns_never_go_into_a_batch() {
+        let mut values = values(&["a", "n1.*", "b.>"], Some(9));
+        assert_eq!(wanted(&mut values), [Slot::Value(1), Slot::Value(2), Slot::Batch(1)]);
+    }
+}
