@@ -111,11 +111,11 @@ fn a_seat_that_waits_to_stop_does_not_spin() {
     seat.wait_for_log("connected to", PATIENCE);
     let _asked = tester.ask_later(&json!({"what": "needs"}));
     listings.next(PATIENCE).expect("the ask under way");
-    let stat = format!("/proc/{}/stat", seat.id());
+    let accounts = format!("/proc/{}/stat", seat.id());
     // The 14th and 15th field: time on a processor in hundredths of a second. The name before them ends with `)`.
     let processor_time = || -> Option<u64> {
-        let stat = std::fs::read_to_string(&stat).ok()?;
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let line = std::fs::read_to_string(&accounts).ok()?;
+        let fields: Vec<&str> = line.rsplit_once(')')?.1.split_whitespace().collect();
         Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
     };
     let before = processor_time().expect("a process");
