@@ -4,7 +4,7 @@ mod log;
 mod notify;
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -25,11 +25,13 @@ const IDLE_END: Duration = Duration::from_secs(2);
 /// The same whatever the seat does and whatever state its bus is in.
 const END: Duration = Duration::from_secs(6);
 
-/// Makes the seat the first process of a world of its own, as in a container.
-const AS_PID_1: [&str; 3] = ["unshare", "-pf", "--mount-proc"];
-
+/// The seat as the first process of a world of its own, as in a container.
 fn pid_1(url: &str) -> Program {
-    Seat::program(url).under(&AS_PID_1)
+    let is_root = std::fs::metadata("/proc/self").expect("a process").uid() == 0;
+    // A user namespace makes anybody root of that world.
+    let wrapper: &[&str] =
+        if is_root { &["unshare", "-pf", "--mount-proc"] } else { &["unshare", "-rpf", "--mount-proc"] };
+    Seat::program(url).under(wrapper)
 }
 
 #[test]
