@@ -82,7 +82,7 @@ pub(crate) fn page(bus: &mut Bus, ask: &Ask, from: u64, body: &[u8]) -> Verdict<
     }
     let given =
         |key: &str| page.entries.iter().any(|entry| key_of(bucket, entry).is_ok_and(|given| given == key));
-    let (mut least, mut most) = (faults, faults);
+    let (mut fewest, mut most) = (faults, faults);
     for history in histories.iter().filter(|history| in_page(&history.shown)) {
         let reached = within(bucket, ask, &history.shown);
         if history.key.names.is_some() {
@@ -92,13 +92,13 @@ pub(crate) fn page(bus: &mut Bus, ask: &Ask, from: u64, body: &[u8]) -> Verdict<
         } else if reached {
             // The bus gives the list for a node without the key that is the node's name alone.
             let listed = ask.node.is_none() || history.shown.contains('.');
-            least += usize::from(history.throughout && listed);
+            fewest += usize::from(history.throughout && listed);
             most += usize::from(history.ever || history.key.is_elusive());
         }
     }
     let total = page.malformed_total;
-    if total < least || (quiet && total > most) {
-        return Err(format!("{total} malformed where {least} to {most} are, quiet: {quiet}"));
+    if total < fewest || (quiet && total > most) {
+        return Err(format!("{total} malformed where {fewest} to {most} are, quiet: {quiet}"));
     }
     if page.malformed.len() != total.min(100) {
         return Err(format!("{} of {total} malformed are listed", page.malformed.len()));
