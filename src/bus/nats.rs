@@ -31,6 +31,9 @@ use std::time::{Duration, Instant};
 /// A message as the crate delivers it, for [`Delivery::from`].
 pub type Message = ::nats::Message;
 
+/// The words in the reason of an end that comes from the server's denial of who we say that we are.
+pub const REFUSES_CREDENTIALS: &str = "the server refuses the credentials";
+
 /// How long a server may take to say who it is.
 const GREETING: Duration = Duration::from_secs(3);
 
@@ -492,7 +495,7 @@ fn url(server: &Address, socket: SocketAddr, tls: bool) -> String {
 fn explain(error: &str, greeting: &Greeting) -> String {
     let has = |part: &str| error.contains(part);
     if has("Authorization Violation") || has("Authentication") {
-        return format!("the server refuses the credentials ({error}): check user, password, creds or nkey");
+        return format!("{REFUSES_CREDENTIALS} ({error}): check user, password, creds or nkey");
     }
     if has("platform certs") {
         return format!(
