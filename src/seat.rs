@@ -26,7 +26,7 @@ pub use failure::{Cause, Refusal};
 pub use health::{Counters, Health, PassHealth, RegistryHealth};
 pub use plan::{Change, Plan, Planning, show, unnameable};
 pub use question::Slot;
-pub use reply::{check_prefix, may_answer};
+pub use reply::check_prefix;
 
 use crate::bucket::Bucket;
 use crate::wire::answer::{self, Identity, json};
@@ -426,17 +426,20 @@ impl Seat {
         }
     }
 
-    /// Remembers another holder of the seat, and asks too if it may not know of us yet.
+    /// Remembers another holder of the seat, and asks too if it may not know of us yet. One without an id is none: it
+    /// only wants to know who is there.
     fn note_other(&mut self, other: Identity, now: Duration) {
         if other.id == self.settings.identity.id {
             return;
         }
-        let is_news = !self.others_heard.contains(&other) && self.others_heard.len() < MAX_OTHERS;
+        let only_asks = other.id.is_empty();
+        let is_news =
+            !only_asks && !self.others_heard.contains(&other) && self.others_heard.len() < MAX_OTHERS;
         if is_news {
             self.others_heard.push(other);
         }
         // One that came after our last question has not heard it.
-        if (is_news || self.presence_ends.is_none()) && self.is_up() && self.stopping.is_none() {
+        if (is_news || only_asks || self.presence_ends.is_none()) && self.is_up() && self.stopping.is_none() {
             self.presence_due = Some(now);
         }
     }
