@@ -14,3 +14,4 @@ mod permissions;
 mod plan;
 mod schema;
 mod secrets;
+mod service;
