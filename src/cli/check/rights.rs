@@ -9,6 +9,7 @@ use crate::permissions::{Rights, quote};
 use crate::registry;
 use crate::wire::answer::Identity;
 use crate::wire::jetstream::{self, Request};
+use crate::wire::service::NOBODY;
 use crate::wire::{Headers, INBOX, Outgoing, QUEUE, VERB, service};
 use std::time::Duration;
 
@@ -69,11 +70,11 @@ enum Presence {
     Unknown,
 }
 
-/// Whether a seat runs. A seat that hears another one ask who is there asks too; a question without an id makes it
-/// ask and leaves nothing to remember.
+/// Whether a seat runs. A seat that hears another one ask who is there asks too, and nobody's question makes it ask and
+/// leaves nothing to remember.
 fn presence(trial: &Trial) -> Presence {
     let subject = service::ping_subject();
-    let nobody = Identity { id: String::new(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    let nobody = Identity { id: NOBODY.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let question = Outgoing {
         subject: subject.clone(),
         reply: Some(format!("{INBOX}.check")),
@@ -85,7 +86,7 @@ fn presence(trial: &Trial) -> Presence {
     }
     let seat = |heard: Delivery| {
         let seat = (heard.subject == subject).then(|| service::parse_ping(&heard.body)).flatten();
-        seat.filter(|seat| !seat.id.is_empty())
+        seat.filter(|seat| seat.id != NOBODY)
     };
     trial.hear(PRESENCE, seat).map_or(Presence::Free, Presence::Held)
 }
