@@ -71,7 +71,11 @@ fn the_examples_of_the_help_are_understood() {
 #[test]
 fn the_version_is_that_of_the_package() {
     let finished = run(&["--version"]).expect_code(0);
-    assert_eq!(finished.stdout, format!("mesh-provisioner {}\n", env!("CARGO_PKG_VERSION")));
+    let version = concat!("mesh-provisioner ", env!("CARGO_PKG_VERSION"));
+    let rest = finished.stdout.strip_prefix(version).unwrap_or_else(|| panic!("{}", finished.stdout));
+    // A build out of a repository says the commit too.
+    let commit = rest.strip_prefix(" (").and_then(|rest| rest.strip_suffix(")\n"));
+    assert!(rest == "\n" || commit.is_some_and(|commit| commit.len() >= 7), "{}", finished.stdout);
 }
 
 #[test]
