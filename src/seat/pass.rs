@@ -5,7 +5,7 @@
 
 use super::failure::Cause;
 use super::plan::{Change, Plan, Planning, show, unnameable};
-use super::question::{Kind, Slot, Want};
+use super::question::{Allowance, Kind, Slot, Want};
 use crate::bucket::Bucket;
 use crate::registry;
 use crate::wire::jetstream::{self, Message, WriteAnswer};
@@ -63,7 +63,10 @@ enum Step {
     AwaitWrite,
     Read,
     AwaitRead,
-    Done,
+    /// It is written.
+    Stored,
+    /// It needed no write any more.
+    Right,
     Failed(String),
 }
 
@@ -128,11 +131,11 @@ impl Pass {
         std::mem::take(&mut self.lines)
     }
 
-    /// The next request to send, if there is one to send now.
-    pub(super) fn want(&mut self) -> Option<Want> {
+    /// The next request to send, if there is one that may be sent now.
+    pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
         match &mut self.stage {
             Stage::Idle => None,
-            Stage::Reading(planning) => planning.want(),
+            Stage::Reading(planning) => planning.want(allowance),
             Stage::Writing(writes) => {
                 let (slot, write) = writes
                     .iter_mut()
@@ -181,7 +184,7 @@ impl Pass {
 
     fn finish_if_done(&mut self, now: Duration, jitter: f64) {
         let Stage::Writing(writes) = &self.stage else { return };
-        if writes.iter().any(|write| !matches!(write.step, Step::Done | Step::Failed(_))) {
+        if writes.iter().any(|write| !matches!(write.step, Step::Stored | Step::Right | Step::Failed(_))) {
             return;
         }
         let failed: Vec<&str> = writes
@@ -193,8 +196,10 @@ impl Pass {
             .collect();
         let outcome = match failed[..] {
             [] => {
-                let put = writes.iter().filter(|write| write.change.entry.is_some()).count();
-                Ok(Tally { put, deleted: writes.len() - put, unchanged: registry::ENTRIES.len() - put })
+                let stored = writes.iter().filter(|write| write.step == Step::Stored);
+                let (put, deleted): (Vec<_>, Vec<_>) = stored.partition(|write| write.change.entry.is_some());
+                let unchanged = registry::ENTRIES.len() - put.len();
+                Ok(Tally { put: put.len(), deleted: deleted.len(), unchanged })
             }
             [only] => Err(only.to_owned()),
             [first, ..] => Err(format!("{first}; {} keys in all could not be put right", failed.len())),
@@ -217,11 +222,8 @@ impl Pass {
             Err(why) => {
                 let wait = retry_wait(self.failures, jitter).min(self.every);
                 self.failures += 1;
-                let seconds = wait.as_secs_f64();
-                self.lines.push((
-                    Level::Warn,
-                    format!("registry pass failed, trying again in {seconds:.1} s: {why}"),
-                ));
+                // Without the wait, so that the same failure makes the same line and is said once a minute.
+                self.lines.push((Level::Warn, format!("registry pass failed, trying again: {why}")));
                 wait
             }
         };
@@ -243,7 +245,7 @@ impl Write {
             (Step::AwaitWrite, Ok(body)) => match jetstream::parse_write(body) {
                 WriteAnswer::Stored(revision) => {
                     lines.push(self.say_stored(revision, verified_before));
-                    self.step = Step::Done;
+                    self.step = Step::Stored;
                 }
                 WriteAnswer::Conflict if self.conflicts == 0 => {
                     self.conflicts = 1;
@@ -299,7 +301,7 @@ impl Write {
         lines.push((Level::Warn, line));
         change.old = value;
         change.expected = sequence;
-        self.step = if right { Step::Done } else { Step::Write };
+        self.step = if right { Step::Right } else { Step::Write };
     }
 
     fn say_stored(&self, revision: u64, verified_before: bool) -> (Level, String) {
