@@ -7,4 +7,5 @@ pub mod address;
 pub mod caller;
 pub mod nats;
 pub mod probe;
+pub mod trial;
 mod watch;

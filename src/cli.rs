@@ -3,10 +3,13 @@
 #![expect(clippy::doc_markdown, reason = "doc comments of options are the text of --help")]
 
 mod ask;
+mod check;
 mod connect;
 mod health;
 mod init;
 mod output;
+mod permissions;
+mod plan;
 mod serve;
 
 use crate::config::environment;
@@ -95,8 +98,20 @@ struct Arguments {
 enum Command {
     Serve(serve::Serve),
     Ask(ask::Ask),
+    Plan(plan::Planned),
     Init(init::Init),
+    Check(check::Check),
+    Permissions(permissions::Permissions),
     Health(health::Health),
+}
+
+/// The version, and the commit where build.rs knew it.
+fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("MESH_PROVISIONER_COMMIT") {
+        Some(commit) => format!("mesh-provisioner {version} ({commit})\n"),
+        None => format!("mesh-provisioner {version}\n"),
+    }
 }
 
 /// Runs the command that `arguments` name, and says how it ended.
@@ -113,7 +128,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     }
     let command = match Arguments::from_args(&["mesh-provisioner"], &arguments) {
         Ok(Arguments { version: true, .. }) => {
-            return output::print(&format!("mesh-provisioner {}\n", env!("CARGO_PKG_VERSION")));
+            return output::print(&version());
         }
         Ok(Arguments { command: Some(command), .. }) => command,
         Ok(Arguments { command: None, .. }) => return Exit::Usage,
@@ -126,7 +141,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     match command {
         Command::Serve(serve) => serve.run(&environment),
         Command::Ask(ask) => ask.run(&environment),
+        Command::Plan(plan) => plan.run(&environment),
         Command::Init(init) => init.run(&environment),
+        Command::Check(check) => check.run(&environment),
+        Command::Permissions(permissions) => permissions.run(),
         Command::Health(health) => health.run(&environment),
     }
 }

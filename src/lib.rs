@@ -10,6 +10,7 @@ pub mod cli;
 pub mod config;
 pub mod exit;
 pub mod name;
+pub mod permissions;
 pub mod registry;
 pub mod seat;
 pub mod shell;

@@ -13,6 +13,8 @@ mod health;
 mod listing;
 mod notice;
 mod pass;
+mod plan;
+mod presence;
 mod question;
 mod reply;
 mod requests;
@@ -21,9 +23,11 @@ mod values;
 
 pub use action::Action;
 pub use event::Event;
-pub use failure::Refusal;
+pub use failure::{Cause, Refusal};
 pub use health::{Counters, Health, PassHealth, RegistryHealth};
-pub use reply::check_prefix;
+pub use plan::{Change, Plan, Planning, show, unnameable};
+pub use question::Slot;
+pub use reply::{check_prefix, may_answer};
 
 use crate::bucket::Bucket;
 use crate::wire::answer::{self, Identity, json};
@@ -33,11 +37,11 @@ use crate::wire::service::{self, Monitor, Work};
 use crate::wire::{INBOX, Outgoing, VERB};
 use batches::Batches;
 use calls::{Call, Calls, Owner};
-use failure::Cause;
 use log::Level;
 use notice::Notices;
 use pass::Pass;
-use question::{Frame, Kind, Slot, Want};
+use presence::Presence;
+use question::{Frame, Kind, Want};
 use requests::{Answered, Asker, Requests};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
@@ -53,20 +57,17 @@ const PAYLOAD_MARGIN: usize = 8 * 1024;
 const FIRST_RECONNECT: Duration = Duration::from_millis(250);
 const LAST_RECONNECT: Duration = Duration::from_secs(4);
 
+/// A connection that ends sooner counts as a failed attempt: what ends it may end the next one too.
+const LASTING: Duration = LAST_RECONNECT;
+
 /// How long a server that is about to shut down is left to find out that another one does not take us yet.
 const MOVE_AGAIN: Duration = Duration::from_secs(2);
 
 /// How long after a denied subscription to try again.
 const TRY_RIGHTS_AGAIN: Duration = Duration::from_secs(60);
 
-/// How long the answers of other holders of the seat are collected.
-const PRESENCE_WAIT: Duration = Duration::from_secs(2);
-
 /// How long a seat that ends answers what is under way.
 const FAREWELL: Duration = Duration::from_secs(5);
-
-/// How many other holders of the seat are remembered.
-const MAX_OTHERS: usize = 16;
 
 /// What a seat is told at its start.
 #[derive(Debug, Clone)]
@@ -92,8 +93,8 @@ enum Link {
     Down { retry: Duration, attempts: u32, why: String },
     /// An attempt is under way.
     Connecting { attempts: u32, why: String },
-    /// There is one.
-    Up { server: String, max_payload: usize, move_at: Option<Duration> },
+    /// There is one, for which so many attempts failed.
+    Up { server: String, max_payload: usize, move_at: Option<Duration>, since: Duration, attempts: u32 },
 }
 
 /// The provisioner's seat.
@@ -106,10 +107,7 @@ pub struct Seat {
     batches: Batches,
     requests: Requests,
     pass: Pass,
-    presence_due: Option<Duration>,
-    presence_ends: Option<Duration>,
-    others_heard: Vec<Identity>,
-    others: Vec<Identity>,
+    presence: Presence,
     stopping: Option<Duration>,
     notices: Notices,
     counters: Counters,
@@ -135,10 +133,7 @@ impl Seat {
             batches: Batches::new(settings.bulk_reads),
             requests: Requests::default(),
             pass: Pass::new(settings.every),
-            presence_due: None,
-            presence_ends: None,
-            others_heard: Vec::new(),
-            others: Vec::new(),
+            presence: Presence::default(),
             stopping: None,
             notices: Notices::default(),
             counters: Counters::default(),
@@ -190,10 +185,7 @@ impl Seat {
             }
             Event::Reload => {
                 self.say(Level::Info, "registry pass asked for");
-                if self.is_up() {
-                    self.pass.request(now);
-                    self.presence_due = Some(now);
-                }
+                self.begin_duties(now);
             }
             Event::Stop => self.stop(now),
             Event::Clock(since_1970) => self.clock = since_1970.saturating_sub(now),
@@ -212,70 +204,15 @@ impl Seat {
             Link::Up { move_at, .. } => (None, *move_at),
         };
         let requests = self.requests.due();
-        [
-            retry,
-            move_at,
-            requests,
-            self.calls.due(),
-            self.pass.due(),
-            self.presence_due,
-            self.presence_ends,
-            self.stopping,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        [retry, move_at, requests, self.calls.due(), self.pass.due(), self.presence.due(), self.stopping]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Whether the seat serves: connected, with its subscriptions.
     pub fn is_serving(&self) -> bool {
         self.is_up() && self.denied_subscriptions.is_empty() && self.stopping.is_none()
-    }
-
-    /// How the seat is.
-    pub fn health(&self, now: Duration) -> Health {
-        let ago = |then: Duration| now.saturating_sub(then).as_secs();
-        let mut missing = Vec::new();
-        let server = match &self.link {
-            Link::Up { server, .. } => Some(server.clone()),
-            Link::Down { why, .. } | Link::Connecting { why, .. } => {
-                missing.push(format!("not connected to the bus: {why}"));
-                None
-            }
-        };
-        for subject in &self.denied_subscriptions {
-            missing.push(format!("the bus denies the subscription of {subject:?}: grant the seat the rights that mesh-provisioner permissions seat prints"));
-        }
-        match (self.pass.verified(), self.pass.last()) {
-            (Some(verified), _) if now <= verified + self.pass.every() * 2 => {}
-            (_, Some((_, Err(why)))) => missing.push(why.clone()),
-            _ => missing.push("the registry has not been verified yet".to_owned()),
-        }
-        if self.stopping.is_some() {
-            missing.push("the seat is stopping".to_owned());
-        }
-        Health {
-            live: true,
-            ready: missing.is_empty(),
-            missing,
-            server,
-            uptime_seconds: now.as_secs(),
-            registry: RegistryHealth {
-                verified_seconds_ago: self.pass.verified().map(ago),
-                last_pass_seconds_ago: self.pass.last().map(|(ended, _)| ago(*ended)),
-                last_pass: self.pass.last().map(|(_, outcome)| match outcome {
-                    Ok(tally) => PassHealth::Done {
-                        put: tally.put,
-                        deleted: tally.deleted,
-                        unchanged: tally.unchanged,
-                    },
-                    Err(why) => PassHealth::Failed { error: why.clone() },
-                }),
-            },
-            other_seats: self.others.clone(),
-            counters: self.counters,
-            last_bus_error: self.last_bus_error.clone(),
-        }
     }
 
     const fn is_up(&self) -> bool {
@@ -302,21 +239,42 @@ impl Seat {
 
     fn up(&mut self, server: String, max_payload: usize, now: Duration) {
         self.counters.connections += 1;
-        self.say(Level::Info, format!("connected to {server}"));
-        self.link = Link::Up { server, max_payload, move_at: None };
+        let line = format!("connected to {server}");
+        let attempts = match self.link {
+            Link::Connecting { attempts, .. } | Link::Down { attempts, .. } => attempts,
+            Link::Up { .. } => 0,
+        };
+        match attempts {
+            0 => self.say(Level::Info, line),
+            _ => self.notice(Level::Info, &line, &line, now),
+        }
+        self.link = Link::Up { server, max_payload, move_at: None, since: now, attempts };
         self.denied_subscriptions.clear();
         self.abandon_calls();
-        if self.stopping.is_none() {
+        if self.stopping.is_some() {
+            self.actions.push(Action::StopListening);
+        }
+        self.begin_duties(now);
+    }
+
+    /// What the seat does of itself begins at once, if there is a connection and the seat is not about to end.
+    fn begin_duties(&mut self, now: Duration) {
+        if self.is_up() && self.stopping.is_none() {
             self.pass.request(now);
-            self.presence_due = Some(now);
+            self.presence.request(now);
         }
     }
 
     fn down(&mut self, why: String, now: Duration) {
         let attempts = match &self.link {
-            Link::Up { .. } => {
-                self.say(Level::Warn, format!("disconnected: {why}"));
-                0
+            Link::Up { since, attempts, .. } => {
+                let attempts = if now < *since + LASTING { attempts + 1 } else { 0 };
+                let line = format!("disconnected: {why}");
+                match attempts {
+                    0 => self.say(Level::Warn, line),
+                    _ => self.notice(Level::Warn, &line, &line, now),
+                }
+                attempts
             }
             Link::Connecting { attempts, .. } | Link::Down { attempts, .. } => {
                 let attempts = attempts + 1;
@@ -343,8 +301,7 @@ impl Seat {
         self.calls.clear();
         self.requests.begin_anew();
         self.pass.interrupt();
-        self.presence_due = None;
-        self.presence_ends = None;
+        self.presence.interrupt();
     }
 
     fn protest(&mut self, words: &str, now: Duration) {
@@ -381,7 +338,8 @@ impl Seat {
         self.stopping = Some(now + FAREWELL);
         self.pass.interrupt();
         self.calls.forget(Owner::Pass);
-        self.presence_due = None;
+        self.presence.interrupt();
+        self.calls.forget(Owner::Presence);
         self.actions.push(Action::StopListening);
     }
 
@@ -397,7 +355,10 @@ impl Seat {
             return self.notice(Level::Warn, "without reply", text, now);
         };
         if let Some(other) = asking_seat(subject, body) {
-            return self.note_other(other, now);
+            if other.id != self.settings.identity.id && self.is_up() && self.stopping.is_none() {
+                self.presence.note_question(other, now);
+            }
+            return;
         }
         if !reply::may_answer(&reply, &self.settings.reply_prefixes) {
             self.counters.refused_replies += 1;
@@ -421,19 +382,6 @@ impl Seat {
                 }
             };
             self.send(reply, Vec::new(), body);
-        }
-    }
-
-    /// Remembers another holder of the seat, and asks too if it may not know of us yet.
-    fn note_other(&mut self, other: Identity, now: Duration) {
-        if other.id == self.settings.identity.id {
-            return;
-        }
-        if !self.others_heard.contains(&other) && self.others_heard.len() < MAX_OTHERS {
-            self.others_heard.push(other);
-        }
-        if self.presence_ends.is_none() && self.is_up() {
-            self.presence_due = Some(now);
         }
     }
 
@@ -474,13 +422,13 @@ impl Seat {
 
     fn refuse(&mut self, to: String, since: Duration, now: Duration, refusal: Refusal) {
         let Refusal { code, message } = refusal;
+        let message = failure::shorten(message);
         match code {
             503 => self.counters.unavailable += 1,
             504 => self.counters.too_late += 1,
             _ => self.counters.bad_requests += 1,
         }
-        // A header is one line, whatever an asker or the bus put into the message.
-        let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let line = answer::one_line(&message);
         if code >= 500 {
             self.notice(Level::Warn, &line, &format!("answered {code}: {line}"), now);
         }
@@ -488,11 +436,7 @@ impl Seat {
         self.work.time += now.saturating_sub(since);
         let body = answer::error_json(code, &message);
         self.work.last_error = format!("{code}: {line}");
-        self.send(
-            to,
-            vec![("Nats-Service-Error-Code", code.to_string()), ("Nats-Service-Error", line)],
-            body,
-        );
+        self.send(to, answer::error_headers(code, &message), body);
     }
 
     fn send(&mut self, subject: String, headers: crate::wire::Headers, body: String) {
@@ -557,8 +501,9 @@ impl Seat {
                 self.pass.heard(slot, body, now, jitter);
             }
             Owner::Presence => {
-                if let Some(other) = body.ok().and_then(service::parse_ping) {
-                    self.note_other(other, now);
+                let other = body.ok().and_then(service::parse_ping);
+                if let Some(other) = other.filter(|other| other.id != self.settings.identity.id) {
+                    self.presence.note(other);
                 }
             }
         }
@@ -598,9 +543,7 @@ impl Seat {
     }
 
     fn look_for_others(&mut self, now: Duration) {
-        if self.presence_due.is_some_and(|due| now >= due) && self.is_up() {
-            self.presence_due = Some(now + self.settings.every);
-            self.presence_ends = Some(now + PRESENCE_WAIT);
+        if self.presence.begin(now, self.settings.every) {
             self.calls.forget(Owner::Presence);
             let request = crate::wire::jetstream::Request {
                 subject: service::ping_subject(),
@@ -609,22 +552,10 @@ impl Seat {
             };
             self.call(Owner::Presence, Want { slot: Slot::Value(0), request, kind: Kind::Single }, now);
         }
-        if self.presence_ends.is_some_and(|ends| now >= ends) {
-            self.presence_ends = None;
+        if let Some(others) = self.presence.end(now) {
             self.calls.forget(Owner::Presence);
-            let others = std::mem::take(&mut self.others_heard);
-            let before = std::mem::replace(&mut self.others, others.clone());
-            for other in others.into_iter().filter(|other| !before.contains(other)) {
-                let version = &self.settings.identity.version;
-                let difference = if other.version == *version {
-                    "the same version: they do each other no harm, but one is enough".to_owned()
-                } else {
-                    format!(
-                        "version {} beside {version}: they may write different registries, stop one of them",
-                        other.version
-                    )
-                };
-                self.say(Level::Warn, format!("the seat is also held by {}, {difference}", other.id));
+            for line in presence::tell(&others, &self.settings.identity.version) {
+                self.notice(Level::Warn, "another seat", &line, now);
             }
         }
     }
@@ -667,7 +598,7 @@ impl Seat {
             clock: self.clock + now,
         });
         while self.calls.room() > 0
-            && let Some(want) = self.pass.want()
+            && let Some(want) = self.pass.want(self.calls.allowance())
         {
             self.call(Owner::Pass, want, now);
         }

@@ -8,7 +8,7 @@ pub mod signals;
 pub mod status;
 
 use crate::bus::address::Address;
-use crate::bus::nats::{Delivery, Life, Link, Message, Subscribe, Up};
+use crate::bus::nats::{Delivery, Life, Link, Message, Subscribe, Up, is_library_stuck};
 use crate::config::Connection;
 use crate::exit::Exit;
 use crate::seat::{self, Action, Event, Seat};
@@ -16,7 +16,7 @@ use crate::wire::answer::Identity;
 use crate::wire::service::Monitor;
 use crate::wire::{Outgoing, QUEUE, SERVICE, VERB};
 use ::log::{error, log, warn};
-use crossbeam_channel::{Receiver, Select};
+use crossbeam_channel::{Receiver, Select, never};
 use notify::Notify;
 use serde::Serialize;
 use signals::Signal;
@@ -49,8 +49,15 @@ const MAX_UNTAKEN_ANSWERS: usize = 8192;
 /// How many monitoring requests may wait for the loop, on each subject.
 const MAX_UNTAKEN_MONITORING: usize = 64;
 
+/// How long a connection that another one has replaced may go on bringing requests. A nats-server in lame duck mode
+/// closes its connections within 130 s, unless it is told to take longer.
+const STEPPING_ASIDE: Duration = Duration::from_secs(180);
+
 /// How many answers are kept for the next connection.
 const MAX_HELD: usize = 1024;
+
+/// The place of the verb among the subscriptions.
+const VERB_PLACE: usize = 1;
 
 /// How many servers of the cluster are remembered.
 const MAX_SERVERS: usize = 64;
@@ -81,6 +88,9 @@ struct Shell {
     link: Option<(Link, Vec<Receiver<Message>>)>,
     /// The one that is being made.
     attempt: Option<Link>,
+    /// The requests that connections still bring which serve no more. Each ends when its connection has nothing
+    /// more to bring.
+    leaving: Vec<Receiver<Message>>,
     /// All servers known: those configured, then those that the cluster told of.
     servers: Vec<Address>,
     attempts: usize,
@@ -100,7 +110,12 @@ enum Wake {
     Link(Life),
     Attempt(Life),
     Protest(String),
-    Message { answers: bool, message: Message },
+    Message {
+        answers: bool,
+        message: Message,
+    },
+    /// No more messages come from this place in the order of [`Shell::messages`].
+    NoMore(usize),
     Time,
 }
 
@@ -117,6 +132,7 @@ pub fn serve(settings: Settings) -> Exit {
         signals,
         link: None,
         attempt: None,
+        leaving: Vec::new(),
         servers,
         attempts: 0,
         held: VecDeque::new(),
@@ -144,7 +160,7 @@ pub fn serve(settings: Settings) -> Exit {
 fn describe(wake: &Wake) -> &'static str {
     match wake {
         Wake::Signal(_) => "a signal",
-        Wake::Link(_) | Wake::Attempt(_) | Wake::Protest(_) => "a change of the connection",
+        Wake::Link(_) | Wake::Attempt(_) | Wake::Protest(_) | Wake::NoMore(_) => "a change of the connection",
         Wake::Message { answers: true, .. } => "an answer of the bus",
         Wake::Message { answers: false, .. } => "a request",
         Wake::Time => "what became due",
@@ -162,14 +178,10 @@ impl Shell {
         let mut select = Select::new();
         let signals = select.recv(&self.signals);
         let attempt = self.attempt.as_ref().map(|link| (select.recv(link.life()), link.life()));
-        let serving = self.link.as_ref().map(|(link, messages)| {
-            let life = select.recv(link.life());
-            let protests = select.recv(link.protests());
-            for messages in messages {
-                select.recv(messages);
-            }
-            (life, protests, link, messages)
+        let serving = self.link.as_ref().map(|(link, _)| {
+            (select.recv(link.life()), link.life(), select.recv(link.protests()), link.protests())
         });
+        let messages: Vec<_> = self.messages().map(|messages| (select.recv(messages), messages)).collect();
         let Ok(ready) = select.select_deadline(deadline) else { return Wake::Time };
         let index = ready.index();
         if index == signals {
@@ -178,16 +190,34 @@ impl Shell {
         if let Some((_, life)) = attempt.filter(|(at, _)| *at == index) {
             return Wake::Attempt(ready.recv(life).unwrap_or_else(ended));
         }
-        // What is left belongs to the connection that serves, in the order in which it was added above.
-        let Some((life, protests, link, messages)) = serving else { return Wake::Time };
-        if index == life {
-            return Wake::Link(ready.recv(link.life()).unwrap_or_else(ended));
+        if let Some((at_life, life, at_protests, protests)) = serving {
+            if index == at_life {
+                return Wake::Link(ready.recv(life).unwrap_or_else(ended));
+            }
+            if index == at_protests {
+                return ready.recv(protests).map_or(Wake::Time, Wake::Protest);
+            }
         }
-        if index == protests {
-            return ready.recv(link.protests()).map_or(Wake::Time, Wake::Protest);
+        let Some(place) = messages.iter().position(|(at, _)| *at == index) else { return Wake::Time };
+        match ready.recv(messages[place].1) {
+            Ok(message) => Wake::Message { answers: self.link.is_some() && place == 0, message },
+            Err(_) => Wake::NoMore(place),
         }
-        let at = index - protests - 1;
-        ready.recv(&messages[at]).map_or(Wake::Time, |message| Wake::Message { answers: at == 0, message })
+    }
+
+    /// What brings messages: the connection that serves, in the order of [`Shell::subscriptions`], then those that
+    /// serve no more.
+    fn messages(&self) -> impl Iterator<Item = &Receiver<Message>> {
+        self.link.iter().flat_map(|(_, messages)| messages).chain(&self.leaving)
+    }
+
+    /// A subscription was given up. A receiver that has ended is always ready: the loop would do nothing else.
+    fn forget(&mut self, place: usize) {
+        let serving = self.link.as_mut().map_or(&mut [][..], |(_, messages)| messages);
+        match place.checked_sub(serving.len()) {
+            None => serving[place] = never(),
+            Some(place) => drop(self.leaving.remove(place)),
+        }
     }
 
     /// Takes one turn; breaks with the exit if it was the last.
@@ -203,6 +233,7 @@ impl Shell {
             Wake::Attempt(life) => self.attempt_became(life)?,
             Wake::Link(life) => self.link_became(life)?,
             Wake::Message { answers, message } => self.message(answers, message)?,
+            Wake::NoMore(place) => self.forget(place),
             Wake::Time => self.handle(Event::Due)?,
         }
         self.keep_house()
@@ -263,7 +294,7 @@ impl Shell {
         }
     }
 
-    /// The answers of the bus first, then the verb, then monitoring.
+    /// The answers of the bus first, then the verb at [`VERB_PLACE`], then monitoring.
     fn subscriptions(&self) -> Vec<Subscribe> {
         let answers = Subscribe {
             subject: format!("{}.*", self.seat.inbox()),
@@ -296,7 +327,10 @@ impl Shell {
                         self.servers.push(address);
                     }
                 }
-                self.take_untaken()?;
+                // The server that is about to shut down sends requests over the old connection until it has closed it.
+                if let Some(old) = self.retire()? {
+                    old.step_aside(STEPPING_ASIDE);
+                }
                 self.link = Some((link, messages));
                 self.handle(Event::Up { server, max_payload })?;
                 // The bus has said by now which subscriptions it denies.
@@ -325,19 +359,26 @@ impl Shell {
             Life::Up(_) => ControlFlow::Continue(()),
             Life::MaxPayload(bytes) => self.handle(Event::MaxPayload(bytes)),
             Life::LameDuck => self.handle(Event::LameDuck),
-            Life::Down(why) => {
-                self.take_untaken()?;
-                self.link = None;
-                self.handle(Event::Down { why })
-            }
+            Life::Down(why) => self.link_ended(why),
         }
     }
 
-    /// Takes the requests that a connection which is about to be dropped has already brought.
-    fn take_untaken(&mut self) -> ControlFlow<Exit> {
-        let Some((_, messages)) = &self.link else { return ControlFlow::Continue(()) };
+    fn link_ended(&mut self, why: String) -> ControlFlow<Exit> {
+        self.retire()?;
+        self.handle(Event::Down { why })
+    }
+
+    /// Takes the connection that serves out of service: first what it has already brought, later the requests that it
+    /// still brings, until it ends.
+    fn retire(&mut self) -> ControlFlow<Exit, Option<Link>> {
+        let Some((_, messages)) = &self.link else { return ControlFlow::Continue(None) };
         let untaken: Vec<Message> = messages.iter().skip(1).flat_map(Receiver::try_iter).collect();
-        untaken.into_iter().try_for_each(|message| self.message(false, message))
+        for message in untaken {
+            self.message(false, message)?;
+        }
+        let Some((link, messages)) = self.link.take() else { return ControlFlow::Continue(None) };
+        self.leaving.extend(messages.into_iter().nth(VERB_PLACE));
+        ControlFlow::Continue(Some(link))
     }
 
     fn message(&mut self, answers: bool, message: Message) -> ControlFlow<Exit> {
@@ -356,9 +397,19 @@ impl Shell {
 
     /// What is to be done every now and then, whatever happens.
     fn keep_house(&mut self) -> ControlFlow<Exit> {
-        if self.attempt.iter().chain(self.link.iter().map(|(link, _)| link)).any(Link::is_stuck) {
+        if is_library_stuck() {
             error!("the connection is stuck beyond repair from within: ending, so that a restart repairs it");
             return ControlFlow::Break(Exit::Stuck);
+        }
+        if self.attempt.as_ref().is_some_and(Link::is_dead) {
+            self.attempt_became(Life::Down(
+                "the server greeted us and then gave no answer in time".to_owned(),
+            ))?;
+        }
+        if self.link.as_ref().is_some_and(|(link, _)| link.is_dead()) {
+            self.link_ended(
+                "the server gave no answer in time: the link is dead without a close".to_owned(),
+            )?;
         }
         if let Some((link, _)) = &self.link {
             let (overrun, unsent) = (link.take_overrun(), link.take_unsent());

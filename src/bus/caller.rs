@@ -1,10 +1,9 @@
 //! A connection for commands that ask and leave: one request at a time, each with a bound.
 
-use super::nats::{Delivery, Life, Link, Message, Subscribe};
+use super::nats::{Delivery, Life, Link, Message, Subscribe, Up};
 use crate::config::Connection;
 use crate::wire::{Headers, Outgoing};
 use crossbeam_channel::{Receiver, select};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +26,15 @@ pub enum CallError {
     Lost(String),
 }
 
+/// Why there is no connection, in words for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectError {
+    /// No server took us.
+    Unreachable(String),
+    /// The bus denies every inbox that answers could come to, in its own words for the last.
+    NoInbox(String),
+}
+
 /// A connection with an inbox of its own.
 #[derive(Debug)]
 pub struct Caller {
@@ -34,27 +42,36 @@ pub struct Caller {
     server: String,
     inbox: String,
     replies: Receiver<Message>,
-    protests: VecDeque<String>,
     calls: u64,
 }
 
 impl Caller {
-    /// Connects, with answers coming under `inbox`. The error is words for people.
-    pub fn connect(settings: Connection, inbox: String) -> Result<Caller, String> {
+    /// Connects, with answers coming to an inbox under the first of `prefixes` that the bus lets us listen on.
+    pub fn connect(settings: Connection, prefixes: &[&str], id: &str) -> Result<Caller, ConnectError> {
         let servers = settings.servers.clone();
-        let replies = Subscribe { subject: format!("{inbox}.*"), queue: None, limit: 1024, listens: false };
+        let mut inboxes: Vec<String> = prefixes.iter().map(|prefix| format!("{prefix}.{id}")).collect();
+        let subscribe = inboxes.iter().map(|inbox| {
+            let subject = format!("{inbox}.*");
+            Subscribe { subject, queue: None, limit: 1024, listens: false }
+        });
         let client = "mesh-provisioner command".to_owned();
-        let link = Link::open(Arc::new(settings), servers, client, vec![replies])
-            .map_err(|error| format!("no thread can be started: {error}"))?;
-        match link.life().recv_timeout(CONNECT) {
-            Ok(Life::Up(mut up)) => {
-                let replies = up.messages.remove(0);
-                Ok(Caller { link, server: up.server, inbox, replies, protests: VecDeque::new(), calls: 0 })
+        let link = Link::open(Arc::new(settings), servers, client, subscribe.collect())
+            .map_err(|error| ConnectError::Unreachable(format!("no thread can be started: {error}")))?;
+        let mut up = await_up(&link).map_err(ConnectError::Unreachable)?;
+        // A denial comes before the answer to the flush that says that the connection is up.
+        let mut denied = String::new();
+        for words in link.protests().try_iter() {
+            if let Some(at) = inboxes.iter().position(|inbox| denies(&words, &format!("{inbox}.*"))) {
+                inboxes.remove(at);
+                up.messages.remove(at);
+                denied = words;
             }
-            Ok(Life::Down(why)) => Err(why),
-            Ok(_) => Err("the connection ended before it was up".to_owned()),
-            Err(_) => Err(format!("no server took the connection within {} s", CONNECT.as_secs())),
         }
+        if inboxes.is_empty() {
+            return Err(ConnectError::NoInbox(denied));
+        }
+        let (inbox, replies) = (inboxes.remove(0), up.messages.remove(0));
+        Ok(Caller { link, server: up.server, inbox, replies, calls: 0 })
     }
 
     /// The server in words.
@@ -85,11 +102,8 @@ impl Caller {
                     Ok(answer) => return Ok(answer),
                     Err(_) => return Err(CallError::Lost("the subscription ended".to_owned())),
                 },
-                recv(self.link.protests()) -> words => if let Ok(words) = words {
-                    if words.contains("Permissions Violation") && words.contains(&format!("{subject:?}")) {
-                        return Err(CallError::Denied(words));
-                    }
-                    self.protests.push_back(words);
+                recv(self.link.protests()) -> words => if let Ok(words) = words && denies(&words, subject) {
+                    return Err(CallError::Denied(words));
                 },
                 recv(self.link.life()) -> life => if let Ok(Life::Down(why)) = life {
                     return Err(CallError::Lost(why));
@@ -103,4 +117,19 @@ impl Caller {
     pub fn close(self) {
         self.link.close(CLOSE);
     }
+}
+
+/// Waits for a link to be up, or says why it is not.
+pub(super) fn await_up(link: &Link) -> Result<Up, String> {
+    match link.life().recv_timeout(CONNECT) {
+        Ok(Life::Up(up)) => Ok(up),
+        Ok(Life::Down(why)) => Err(why),
+        Ok(_) => Err("the connection ended before it was up".to_owned()),
+        Err(_) => Err(format!("no server took the connection within {} s", CONNECT.as_secs())),
+    }
+}
+
+/// Whether the bus's protest is that `subject` is denied to us.
+pub(super) fn denies(protest: &str, subject: &str) -> bool {
+    protest.contains("Permissions Violation") && protest.contains(&format!("\"{subject}\""))
 }

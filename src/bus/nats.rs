@@ -6,7 +6,9 @@
 //!
 //! A thread of its own holds the connection, since the crate blocks: `publish` when the socket is full, `flush`
 //! until the server answers. It flushes after every batch, for the crate itself would wait 5 ms. What it blocks in
-//! is watched ([`Link::is_stuck`]), and the answer to a stuck library is the process's end (exit code 75).
+//! is watched ([`Link::is_dead`]): whoever owns the link drops it then and makes another, and the thread ends when
+//! the crate lets go of it, at the latest some minutes later by its own pings. Only when it does not let go of many
+//! ([`is_library_stuck`]) the answer is the process's end (exit code 75).
 
 #![expect(
     deprecated,
@@ -17,8 +19,8 @@ use super::address::Address;
 use super::probe::{Greeting, probe};
 use super::watch::Watch;
 use crate::config::{Auth, Connection, nkey_seed};
-use crate::wire::Outgoing;
 use crate::wire::direct::{self, Part};
+use crate::wire::{MAX_LINE_BYTES, Outgoing};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::fs;
 use std::io;
@@ -34,10 +36,10 @@ pub type Message = ::nats::Message;
 /// How long a server may take to say who it is.
 const GREETING: Duration = Duration::from_secs(3);
 
-/// How long one attempt to connect to a server that has greeted us may take before the library counts as stuck.
-const CONNECTING: Duration = Duration::from_secs(60);
+/// How long a server that has greeted us may take to let us in before the attempt counts as dead.
+const CONNECTING: Duration = Duration::from_secs(20);
 
-/// How long a write and its flush may take before the library counts as stuck: the link is dead without a close.
+/// How long a write and its flush may take before the link counts as dead without a close.
 const FLUSHING: Duration = Duration::from_secs(30);
 
 /// A connection on which nothing is sent is tried this often.
@@ -62,6 +64,11 @@ const REASON_AGE: Duration = Duration::from_secs(2);
 
 /// Threads of links that have not ended yet.
 static LINGERING: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether the library does not let go of connections that ended: only the process's end helps.
+pub fn is_library_stuck() -> bool {
+    LINGERING.load(Ordering::Relaxed) > MAX_LINGERING
+}
 
 /// A subscription that a link makes.
 #[derive(Debug, Clone)]
@@ -141,6 +148,8 @@ impl From<Message> for Delivery {
 enum Order {
     Publish(Outgoing),
     StopListening,
+    Settle(Sender<()>),
+    StepAside(Duration),
     Close(Sender<()>),
 }
 
@@ -161,8 +170,10 @@ struct Shared {
     overrun: AtomicU64,
     unsent: AtomicU64,
     ended: AtomicBool,
+    /// Wakes the link's thread when the connection ended.
+    over: Sender<()>,
     last_protest: Mutex<Option<(Instant, String)>>,
-    subscriptions: Mutex<Vec<(bool, ::nats::Subscription)>>,
+    subscriptions: Mutex<Vec<(Subscribe, ::nats::Subscription)>>,
 }
 
 impl Link {
@@ -176,12 +187,14 @@ impl Link {
         let (life_sender, life) = bounded(16);
         let (protest_sender, protests) = bounded(64);
         let (orders, order_receiver) = bounded(MAX_QUEUED);
+        let (over_sender, over) = bounded(1);
         let shared = Arc::new(Shared {
             watch: Watch::new(),
             queued_bytes: AtomicUsize::new(0),
             overrun: AtomicU64::new(0),
             unsent: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            over: over_sender,
             last_protest: Mutex::new(None),
             subscriptions: Mutex::new(Vec::new()),
         });
@@ -193,10 +206,11 @@ impl Link {
             life: life_sender,
             protests: protest_sender,
             orders: order_receiver,
+            over,
             shared: Arc::clone(&shared),
         };
-        LINGERING.fetch_add(1, Ordering::Relaxed);
         thread::Builder::new().name("bus".to_owned()).spawn(move || {
+            LINGERING.fetch_add(1, Ordering::Relaxed);
             thread.run();
             LINGERING.fetch_sub(1, Ordering::Relaxed);
         })?;
@@ -232,6 +246,22 @@ impl Link {
         self.orders.try_send(Order::StopListening).ok();
     }
 
+    /// Waits until the server has taken all that came before and has protested against what it denies of it, at most
+    /// so long; whether it has.
+    pub fn settle(&self, at_most: Duration) -> bool {
+        let (settled, wait) = bounded(1);
+        self.orders.try_send(Order::Settle(settled)).is_ok() && wait.recv_timeout(at_most).is_ok()
+    }
+
+    /// Lets another link serve, and ends once the server closes the connection, or after so long.
+    ///
+    /// Until then it keeps the subscriptions in a queue group: the server sends each of their messages over one link
+    /// only, and the crate throws away what is on its way to a subscription that is given up. Of the others the new
+    /// link has its own copy.
+    pub fn step_aside(self, at_most: Duration) {
+        self.orders.try_send(Order::StepAside(at_most)).ok();
+    }
+
     /// Ends the connection once everything has left, and waits for that at most so long.
     pub fn close(self, at_most: Duration) {
         let (closed, wait) = bounded(1);
@@ -250,10 +280,10 @@ impl Link {
         self.shared.unsent.swap(0, Ordering::Relaxed)
     }
 
-    /// Whether the library is in a step that it should have returned from long ago, or does not let go of
-    /// connections that ended: only the process's end helps.
-    pub fn is_stuck(&self) -> bool {
-        self.shared.watch.is_stuck() || LINGERING.load(Ordering::Relaxed) > MAX_LINGERING
+    /// Whether the library is in a step that it should have returned from long ago: the server does not answer, and
+    /// nobody has closed the connection.
+    pub fn is_dead(&self) -> bool {
+        self.shared.watch.is_stuck()
     }
 }
 
@@ -265,6 +295,7 @@ struct LinkThread {
     life: Sender<Life>,
     protests: Sender<String>,
     orders: Receiver<Order>,
+    over: Receiver<()>,
     shared: Arc<Shared>,
 }
 
@@ -310,7 +341,7 @@ impl LinkThread {
             let subscription = subscription.map_err(|error| format!("cannot subscribe: {error}"))?;
             subscription.set_message_limits(wanted.limit);
             messages.push(subscription.receiver().clone());
-            lock(&self.shared.subscriptions).push((wanted.listens, subscription));
+            lock(&self.shared.subscriptions).push((wanted.clone(), subscription));
         }
         self.flush(&connection).map_err(|error| format!("the connection broke at once: {error}"))?;
         let up = Up {
@@ -402,18 +433,24 @@ impl LinkThread {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            let mut closing = None;
+            let (mut closing, mut settled) = (None, Vec::new());
+            let mut leaving = None;
             let mut published = 0;
             while let Some(order) = next.take() {
                 match order {
                     Order::Publish(message) => self.publish(connection, &message),
                     Order::StopListening => {
-                        lock(&self.shared.subscriptions).retain(|(listens, _)| !listens);
+                        lock(&self.shared.subscriptions).retain(|(made, _)| !made.listens);
                     }
+                    Order::StepAside(at_most) => {
+                        lock(&self.shared.subscriptions).retain(|(made, _)| made.queue.is_some());
+                        leaving = Some(at_most);
+                    }
+                    Order::Settle(done) => settled.push(done),
                     Order::Close(closed) => closing = Some(closed),
                 }
                 published += 1;
-                if published < BATCH && closing.is_none() {
+                if published < BATCH && closing.is_none() && leaving.is_none() {
                     next = self.orders.try_recv().ok();
                 }
             }
@@ -421,8 +458,15 @@ impl LinkThread {
                 end(&self.shared, &self.life, format!("the connection broke: {error}"));
                 return;
             }
+            for done in settled {
+                done.try_send(()).ok();
+            }
             if let Some(closed) = closing {
                 closed.try_send(()).ok();
+                return;
+            }
+            if let Some(at_most) = leaving {
+                self.over.recv_timeout(at_most).ok();
                 return;
             }
             if connection.max_payload() != max_payload {
@@ -435,7 +479,8 @@ impl LinkThread {
     fn publish(&self, connection: &::nats::Connection, message: &Outgoing) {
         self.shared.queued_bytes.fetch_sub(message.body.len(), Ordering::Relaxed);
         // The server closes the connection of whoever sends a larger message, and the crate does not look.
-        let fits = message.payload_bytes() <= connection.max_payload();
+        let fits =
+            message.payload_bytes() <= connection.max_payload() && message.line_bytes() <= MAX_LINE_BYTES;
         let headers = message.headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
         let headers: Option<::nats::HeaderMap> = (!message.headers.is_empty()).then(|| headers.collect());
         let sent = fits
@@ -459,6 +504,7 @@ impl LinkThread {
 fn end(shared: &Shared, life: &Sender<Life>, why: String) {
     if !shared.ended.swap(true, Ordering::Relaxed) {
         life.try_send(Life::Down(why)).ok();
+        shared.over.try_send(()).ok();
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod table;
 
-use super::connect::{Environment, connect, explain};
+use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
 use super::output::{complain, print};
 use crate::bus::caller::Caller;
@@ -70,6 +70,10 @@ connecting! {
         /// print each answer as it came, one a line
         #[argh(switch)]
         json: bool,
+
+        /// where answers come, for an account that has an inbox of its own [_INBOX]
+        #[argh(option, arg_name = "subject", from_str_fn(parse_inbox_prefix))]
+        inbox_prefix: Option<String>,
     }
 }
 
@@ -95,7 +99,8 @@ impl Ask {
             complain(&bad.message);
             return Exit::Usage;
         }
-        let mut caller = match connect(&self.flags(), environment) {
+        let mut caller = match connect(&self.flags(), environment, &Inbox::usual(self.inbox_prefix.as_ref()))
+        {
             Ok(caller) => caller,
             Err(exit) => return exit,
         };

@@ -1,15 +1,78 @@
 //! How one-shot commands reach the bus and say why they cannot.
 
 use super::output::complain;
-use crate::bus::caller::{CallError, Caller};
-use crate::config::{self, Flags};
+use crate::bus::caller::{CallError, Caller, ConnectError};
+use crate::config::{self, Connection, Flags};
 use crate::exit::Exit;
+use crate::wire;
 
 /// The environment's variables.
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
+/// Where everybody's answers go, and where the account of `reader` and of an administrator may listen.
+const INBOX: &str = "_INBOX";
+
+/// Where answers may come: under the prefix that was given, else under the first of the command's own that the bus
+/// lets this account listen on.
+pub(super) struct Inbox<'a> {
+    given: Option<&'a str>,
+    own: &'static [&'static str],
+}
+
+impl<'a> Inbox<'a> {
+    /// For a command that readers and administrators use.
+    pub(super) fn usual(given: Option<&'a String>) -> Self {
+        Inbox { given: given.map(String::as_str), own: &[INBOX] }
+    }
+
+    /// For a command that the seat's account may run too, which has an inbox of its own and no other.
+    pub(super) fn seat_or_usual(given: Option<&'a String>) -> Self {
+        Inbox { given: given.map(String::as_str), own: &[wire::INBOX, INBOX] }
+    }
+
+    fn prefixes(&self) -> &[&'a str] {
+        self.given.as_ref().map_or(self.own, std::slice::from_ref)
+    }
+}
+
+/// Reads `--inbox-prefix`.
+pub(super) fn parse_inbox_prefix(text: &str) -> Result<String, String> {
+    let token = |token: &str| {
+        !token.is_empty()
+            && !token.contains(|c: char| matches!(c, '*' | '>') || c.is_whitespace() || c.is_control())
+    };
+    if text.split('.').all(token) && !text.starts_with('$') {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
+            "{text:?} is no inbox prefix: give the first tokens of an inbox that the account may subscribe, such as _INBOX_attic, without wildcards"
+        ))
+    }
+}
+
 /// Connects as the flags and the environment say; says why not.
-pub(super) fn connect(flags: &Flags, environment: Environment<'_>) -> Result<Caller, Exit> {
+pub(super) fn connect(
+    flags: &Flags,
+    environment: Environment<'_>,
+    inbox: &Inbox<'_>,
+) -> Result<Caller, Exit> {
+    let settings = settings(flags, environment)?;
+    Caller::connect(settings, inbox.prefixes(), &nuid::next()).map_err(|error| match error {
+        ConnectError::Unreachable(why) => {
+            complain(&format!("the bus cannot be reached: {why}"));
+            if why.contains("credentials") { Exit::Denied } else { Exit::Unavailable }
+        }
+        ConnectError::NoInbox(words) => {
+            complain(&format!(
+                "no answer could be heard: the bus says {words:?}: name an inbox that this account may subscribe, with --inbox-prefix, or use another account"
+            ));
+            Exit::Denied
+        }
+    })
+}
+
+/// How to connect, as the flags and the environment say; says what is wrong with it.
+pub(super) fn settings(flags: &Flags, environment: Environment<'_>) -> Result<Connection, Exit> {
     let settings = config::connection(flags, environment).map_err(|error| {
         complain(&error.to_string());
         Exit::Configuration
@@ -17,10 +80,7 @@ pub(super) fn connect(flags: &Flags, environment: Environment<'_>) -> Result<Cal
     for warning in config::warnings(&settings) {
         complain(&format!("warning: {warning}"));
     }
-    Caller::connect(settings, format!("_INBOX.{}", nuid::next())).map_err(|why| {
-        complain(&format!("the bus cannot be reached: {why}"));
-        if why.contains("credentials") { Exit::Denied } else { Exit::Unavailable }
-    })
+    Ok(settings)
 }
 
 /// Says why a request to `what` has no answer, and which exit code that is.
@@ -38,4 +98,19 @@ pub(super) fn explain(error: &CallError, what: &str, nobody: &str) -> Exit {
     };
     complain(&format!("{what}: {why}"));
     exit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inbox_prefix_is_tokens_without_wildcards() {
+        for good in ["_INBOX", "_INBOX_attic", "_MY.inbox"] {
+            assert_eq!(parse_inbox_prefix(good), Ok(good.to_owned()));
+        }
+        for bad in ["", ".", "_INBOX.", "_INBOX.>", "*", "a b", "$SYS", "a\r\nPUB b"] {
+            assert!(parse_inbox_prefix(bad).is_err(), "{bad}");
+        }
+    }
 }

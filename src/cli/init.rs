@@ -1,6 +1,6 @@
 //! `init`: makes the buckets that are missing, and says how those that are there differ from the advice.
 
-use super::connect::{Environment, connect, explain};
+use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
 use super::output::{complain, print};
 use crate::bucket::Bucket;
@@ -21,12 +21,17 @@ connecting! {
         /// on how many servers of a cluster each new bucket is kept [1]
         #[argh(option, arg_name = "count", default = "1")]
         replicas: u8,
+
+        /// where answers come, for an account that has an inbox of its own [_INBOX]
+        #[argh(option, arg_name = "subject", from_str_fn(parse_inbox_prefix))]
+        inbox_prefix: Option<String>,
     }
 }
 
 impl Init {
     pub(super) fn run(self, environment: Environment<'_>) -> Exit {
-        let mut caller = match connect(&self.flags(), environment) {
+        let mut caller = match connect(&self.flags(), environment, &Inbox::usual(self.inbox_prefix.as_ref()))
+        {
             Ok(caller) => caller,
             Err(exit) => return exit,
         };
@@ -64,7 +69,7 @@ impl Init {
 
 /// The stream of a bucket as the field makes it. The registry keeps more history, so that somebody else's write can
 /// still be looked at after it was put right.
-fn advice(bucket: Bucket, replicas: u8) -> Value {
+pub(super) fn advice(bucket: Bucket, replicas: u8) -> Value {
     let history = if bucket == Bucket::Registry { 8 } else { 1 };
     json!({
         "name": bucket.stream(),
@@ -86,9 +91,18 @@ fn advice(bucket: Bucket, replicas: u8) -> Value {
     })
 }
 
-/// How a bucket that is there differs from the advice, in the settings that make a difference to the seat.
 fn compare(there: &Value, advice: &Value) -> String {
-    let differences: Vec<String> = advice
+    let differences = differences(there, advice);
+    if differences.is_empty() {
+        "there, as advised".to_owned()
+    } else {
+        format!("there, left as it is: {}", differences.join("; "))
+    }
+}
+
+/// How a bucket that is there differs from the advice, in the settings that make a difference to the seat.
+pub(super) fn differences(there: &Value, advice: &Value) -> Vec<String> {
+    advice
         .as_object()
         .into_iter()
         .flatten()
@@ -98,12 +112,7 @@ fn compare(there: &Value, advice: &Value) -> String {
         })
         .filter(|(_, found, advised)| found != *advised)
         .map(|(field, found, advised)| format!("{field} is {found}, advised is {advised}"))
-        .collect();
-    if differences.is_empty() {
-        "there, as advised".to_owned()
-    } else {
-        format!("there, left as it is: {}", differences.join("; "))
-    }
+        .collect()
 }
 
 /// What a field that the server leaves out stands for.

@@ -2,7 +2,7 @@
 
 use crate::exit::Exit;
 use crate::shell::log::escape;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 /// Prints to stdout.
 pub(super) fn print(text: &str) -> Exit {
@@ -14,6 +14,16 @@ pub(super) fn print(text: &str) -> Exit {
         }
         _ => Exit::Done,
     }
+}
+
+/// One line for stdout, with what would move a terminal escaped, and in `colour` (the number of an escape sequence)
+/// if stdout is a terminal. Nothing is said by colour alone.
+pub(super) fn style(colour: &str, line: &str) -> String {
+    let line = escape(line);
+    let plain = colour.is_empty()
+        || !io::stdout().is_terminal()
+        || std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
+    if plain { line.into_owned() } else { format!("\u{1b}[{colour}m{line}\u{1b}[0m") }
 }
 
 /// Says to a person what went wrong, on stderr.

@@ -3,6 +3,7 @@
 use super::connect::Environment;
 use super::connecting;
 use super::output::complain;
+use super::permissions::parse_prefix;
 use crate::config;
 use crate::exit::Exit;
 use crate::seat;
@@ -75,7 +76,7 @@ impl Serve {
         shell::serve(shell::Settings {
             connection,
             seat: seat::Settings {
-                jitter_seed: identity.id.bytes().fold(0, |seed, byte| seed * 31 + u64::from(byte) % 31),
+                jitter_seed: seed(&identity.id),
                 identity,
                 started: rfc3339(SystemTime::now()),
                 every: self.every,
@@ -87,6 +88,11 @@ impl Serve {
             notify,
         })
     }
+}
+
+/// Another number for each id.
+fn seed(id: &str) -> u64 {
+    id.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)))
 }
 
 /// A panic anywhere ends the process with a code that says that it is a bug: a thread of the client library that
@@ -119,13 +125,16 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn parse_prefix(text: &str) -> Result<String, String> {
-    seat::check_prefix(text).map(|()| text.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_id_gives_a_seed_of_its_own() {
+        let ids = ["SJeRsHlKvfnnOMyQTG9YX9", "SJeRsHlKvfnnOMyQTG9YXA", "zzzzzzzzzzzzzzzzzzzzzz", ""];
+        let seeds: std::collections::BTreeSet<u64> = ids.into_iter().map(seed).collect();
+        assert_eq!(seeds.len(), ids.len());
+    }
 
     #[test]
     fn times_are_read_with_their_unit() {

@@ -66,12 +66,15 @@ impl Calls {
         self.batches += usize::from(matches!(call.kind, Kind::Batch(_)));
         *self.outstanding.entry(call.owner).or_default() += 1;
         self.by_number.insert(self.last_number, call);
+        debug_assert!(self.by_number.len() <= MAX_OUTSTANDING, "too many requests to the bus");
+        debug_assert!(self.listings <= MAX_LISTINGS, "too many listings");
         self.last_number
     }
 
-    /// How many may still be sent.
+    /// How many may still be sent. One place is kept for the question who else holds the seat, which is never put
+    /// off.
     pub(super) fn room(&self) -> usize {
-        MAX_OUTSTANDING.saturating_sub(self.by_number.len())
+        (MAX_OUTSTANDING - 1).saturating_sub(self.by_number.len())
     }
 
     /// What may be sent beside single requests.

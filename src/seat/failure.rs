@@ -24,9 +24,25 @@ impl Refusal {
     }
 }
 
+/// How much of a message is kept: its beginning and its end, in bytes.
+const MESSAGE_HEAD: usize = 768;
+const MESSAGE_TAIL: usize = 256;
+
+/// A message without its middle if it is long: it may quote an asker or the bus, who may say much, while its end
+/// says what to do next.
+pub(super) fn shorten(message: String) -> String {
+    if message.len() <= MESSAGE_HEAD + MESSAGE_TAIL {
+        return message;
+    }
+    let boundary = |at: &usize| message.is_char_boundary(*at);
+    let head = (0..=MESSAGE_HEAD).rev().find(boundary).unwrap_or(0);
+    let tail = (message.len() - MESSAGE_TAIL..=message.len()).find(boundary).unwrap_or(message.len());
+    format!("{} … {}", &message[..head], &message[tail..])
+}
+
 /// Why a request to the bus came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Cause {
+pub enum Cause {
     /// The bus answered with an error.
     Api(ApiError),
     /// The bus denied the publish, in its own words.
@@ -41,7 +57,7 @@ pub(super) enum Cause {
 
 impl Cause {
     /// What happened to `bucket`, and what to do next.
-    pub(super) fn tell(&self, bucket: Bucket) -> String {
+    pub fn tell(&self, bucket: Bucket) -> String {
         match self {
             Cause::Api(error) => match error.err_code() {
                 Some(ApiError::NO_STREAM) => {

@@ -1,7 +1,9 @@
 //! How the seat is: for the question `health`, for the status file and for the supervisor's status line.
 
+use super::{Link, Seat};
 use crate::wire::answer::Identity;
 use serde::Serialize;
+use std::time::Duration;
 
 /// A report of the seat on itself (PROTOCOL.md, "health").
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -85,4 +87,52 @@ pub struct Counters {
     pub undelivered: u64,
     /// Connections that came up.
     pub connections: u64,
+}
+
+impl Seat {
+    /// How the seat is.
+    pub fn health(&self, now: Duration) -> Health {
+        let ago = |then: Duration| now.saturating_sub(then).as_secs();
+        let mut missing = Vec::new();
+        let server = match &self.link {
+            Link::Up { server, .. } => Some(server.clone()),
+            Link::Down { why, .. } | Link::Connecting { why, .. } => {
+                missing.push(format!("not connected to the bus: {why}"));
+                None
+            }
+        };
+        for subject in &self.denied_subscriptions {
+            missing.push(format!("the bus denies the subscription of {subject:?}: grant the seat the rights that mesh-provisioner permissions seat prints"));
+        }
+        match (self.pass.verified(), self.pass.last()) {
+            (Some(verified), _) if now <= verified + self.pass.every() * 2 => {}
+            (_, Some((_, Err(why)))) => missing.push(why.clone()),
+            _ => missing.push("the registry has not been verified yet".to_owned()),
+        }
+        if self.stopping.is_some() {
+            missing.push("the seat is stopping".to_owned());
+        }
+        Health {
+            live: true,
+            ready: missing.is_empty(),
+            missing,
+            server,
+            uptime_seconds: now.as_secs(),
+            registry: RegistryHealth {
+                verified_seconds_ago: self.pass.verified().map(ago),
+                last_pass_seconds_ago: self.pass.last().map(|(ended, _)| ago(*ended)),
+                last_pass: self.pass.last().map(|(_, outcome)| match outcome {
+                    Ok(tally) => PassHealth::Done {
+                        put: tally.put,
+                        deleted: tally.deleted,
+                        unchanged: tally.unchanged,
+                    },
+                    Err(why) => PassHealth::Failed { error: why.clone() },
+                }),
+            },
+            other_seats: self.presence.others(),
+            counters: self.counters,
+            last_bus_error: self.last_bus_error.clone(),
+        }
+    }
 }

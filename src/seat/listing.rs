@@ -10,7 +10,8 @@ const MAX_RESTARTS: u32 = 3;
 /// The whole list of a bucket's keys, and the state of the bucket it was taken from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// Sorted by bytes. Keys that are not UTF-8 may look alike and then stand as often as there are.
+    /// Sorted by bytes. Keys that are not UTF-8 may look alike and then stand as often as there are. In the list of
+    /// one node is the node's token too, which may or may not be a key: reading it tells.
     pub(super) keys: Vec<String>,
     /// The sequence of the bucket's last write.
     pub(super) last_sequence: u64,
@@ -69,6 +70,8 @@ impl Listing {
             self.offset = reached - 1;
         } else {
             let mut keys = std::mem::take(&mut self.keys);
+            // The filter of a node's keys matches what is under its token, not the token as a whole key.
+            keys.extend(self.node_token.clone());
             keys.sort_unstable();
             self.done = Some(Listed { keys, last_sequence: page.last_sequence, last_at: page.last_at });
         }
@@ -108,6 +111,14 @@ mod tests {
         listing.heard(page(&["c", "d", "e"], 5)).unwrap();
         assert_eq!(listing.want(), None);
         assert_eq!(listing.take().unwrap().keys, ["a", "b", "c", "d", "e"]);
+    }
+
+    #[test]
+    fn the_list_of_a_node_holds_its_token_as_a_key_that_may_be_there() {
+        let mut listing = Listing::new(Bucket::Needs, Some("n1".to_owned()));
+        listing.want();
+        listing.heard(page(&["n1.web.port.http", "n1.a"], 2)).unwrap();
+        assert_eq!(listing.take().unwrap().keys, ["n1", "n1.a", "n1.web.port.http"]);
     }
 
     #[test]

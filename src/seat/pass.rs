@@ -4,17 +4,13 @@
 //! could not finish is tried again, sooner at first.
 
 use super::failure::Cause;
+use super::plan::{Change, Plan, Planning, show, unnameable};
 use super::question::{Allowance, Kind, Slot, Want};
-use super::scan::{Scan, Scanned};
-use super::values::Found;
 use crate::bucket::Bucket;
-use crate::registry::{self, Entry};
+use crate::registry;
 use crate::wire::jetstream::{self, Message, WriteAnswer};
 use log::Level;
 use std::time::Duration;
-
-/// How much of a stored value a log line shows, in bytes.
-const SHOWN_BYTES: usize = 400;
 
 /// How long the first wait after a failed pass is, and the longest.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -41,8 +37,8 @@ pub(super) struct Pass {
 #[derive(Debug)]
 enum Stage {
     Idle,
-    Reading { scan: Box<Scan>, stored: Vec<(String, Found)> },
-    Writing(Vec<Change>),
+    Reading(Box<Planning>),
+    Writing(Vec<Write>),
 }
 
 /// What a pass did.
@@ -53,16 +49,10 @@ pub(super) struct Tally {
     pub(super) unchanged: usize,
 }
 
-/// A key to put right.
+/// A change being written. Somebody else's write makes it another change.
 #[derive(Debug)]
-struct Change {
-    key: String,
-    /// What is to stand there; `None` if nothing is.
-    entry: Option<&'static Entry<'static>>,
-    /// What stands there.
-    old: Option<Vec<u8>>,
-    /// The sequence that the key's newest message must still have.
-    expected: u64,
+struct Write {
+    change: Change,
     step: Step,
     conflicts: u32,
 }
@@ -73,7 +63,10 @@ enum Step {
     AwaitWrite,
     Read,
     AwaitRead,
-    Done,
+    /// It is written.
+    Stored,
+    /// It needed no write any more.
+    Right,
     Failed(String),
 }
 
@@ -130,8 +123,7 @@ impl Pass {
     pub(super) fn begin(&mut self) {
         self.due = None;
         self.again = false;
-        self.stage =
-            Stage::Reading { scan: Box::new(Scan::new(Bucket::Registry, None, false)), stored: Vec::new() };
+        self.stage = Stage::Reading(Box::new(Planning::new()));
     }
 
     /// Log lines since the last call.
@@ -139,23 +131,26 @@ impl Pass {
         std::mem::take(&mut self.lines)
     }
 
-    /// The next request to send, if there is one to send now.
-    pub(super) fn want(&mut self) -> Option<Want> {
+    /// The next request to send, if there is one that may be sent now.
+    pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
         match &mut self.stage {
             Stage::Idle => None,
-            Stage::Reading { scan, .. } => scan.want(Allowance { listing: true, batch: false }),
-            Stage::Writing(changes) => {
-                let waiting = |change: &&mut Change| matches!(change.step, Step::Write | Step::Read);
-                let (slot, change) = changes.iter_mut().enumerate().find(|(_, change)| waiting(change))?;
+            Stage::Reading(planning) => planning.want(allowance),
+            Stage::Writing(writes) => {
+                let (slot, write) = writes
+                    .iter_mut()
+                    .enumerate()
+                    .find(|(_, write)| matches!(write.step, Step::Write | Step::Read))?;
+                let change = &write.change;
                 let key = &change.key;
-                let request = match (&change.step, change.entry) {
+                let request = match (&write.step, change.entry) {
                     (Step::Read, _) => jetstream::get(Bucket::Registry, key),
                     (_, Some(entry)) => {
                         jetstream::put(Bucket::Registry, key, &entry.to_json(), change.expected)
                     }
                     (_, None) => jetstream::delete(Bucket::Registry, key, change.expected),
                 };
-                change.step = if change.step == Step::Read { Step::AwaitRead } else { Step::AwaitWrite };
+                write.step = if write.step == Step::Read { Step::AwaitRead } else { Step::AwaitWrite };
                 Some(Want { slot: Slot::Value(slot), request, kind: Kind::Single })
             }
         }
@@ -165,52 +160,46 @@ impl Pass {
     pub(super) fn heard(&mut self, slot: Slot, body: Result<&[u8], Cause>, now: Duration, jitter: f64) {
         match &mut self.stage {
             Stage::Idle => {}
-            Stage::Reading { scan, .. } => match scan.heard(slot, body) {
-                Ok(()) => self.go_on_reading(),
+            Stage::Reading(planning) => match planning.heard(slot, body) {
+                Ok(None) => {}
+                Ok(Some(plan)) => self.write(plan),
                 Err(cause) => self.finish(Err(cause.tell(Bucket::Registry)), now, jitter),
             },
-            Stage::Writing(changes) => {
+            Stage::Writing(writes) => {
                 if let Slot::Value(at) = slot
-                    && let Some(change) = changes.get_mut(at)
+                    && let Some(write) = writes.get_mut(at)
                 {
-                    change.heard(body, self.verified.is_some(), &mut self.lines);
+                    write.heard(body, self.verified.is_some(), &mut self.lines);
                 }
             }
         }
         self.finish_if_done(now, jitter);
     }
 
-    fn go_on_reading(&mut self) {
-        let Stage::Reading { scan, stored } = &mut self.stage else { return };
-        loop {
-            match scan.next() {
-                Scanned::Waiting => return,
-                Scanned::Listed(keys) => scan.read(keys),
-                Scanned::Key(key, found) => stored.push((key, found)),
-                Scanned::End => break,
-            }
-        }
-        let stored = std::mem::take(stored);
-        let changes = plan(stored, &mut self.lines);
-        self.stage = Stage::Writing(changes);
+    fn write(&mut self, plan: Plan) {
+        self.lines.extend(plan.unnameable.iter().map(|key| (Level::Warn, unnameable(key))));
+        let writes = plan.changes.into_iter().map(|change| Write { change, step: Step::Write, conflicts: 0 });
+        self.stage = Stage::Writing(writes.collect());
     }
 
     fn finish_if_done(&mut self, now: Duration, jitter: f64) {
-        let Stage::Writing(changes) = &self.stage else { return };
-        if changes.iter().any(|change| !matches!(change.step, Step::Done | Step::Failed(_))) {
+        let Stage::Writing(writes) = &self.stage else { return };
+        if writes.iter().any(|write| !matches!(write.step, Step::Stored | Step::Right | Step::Failed(_))) {
             return;
         }
-        let failed: Vec<&str> = changes
+        let failed: Vec<&str> = writes
             .iter()
-            .filter_map(|change| match &change.step {
+            .filter_map(|write| match &write.step {
                 Step::Failed(why) => Some(why.as_str()),
                 _ => None,
             })
             .collect();
         let outcome = match failed[..] {
             [] => {
-                let put = changes.iter().filter(|change| change.entry.is_some()).count();
-                Ok(Tally { put, deleted: changes.len() - put, unchanged: registry::ENTRIES.len() - put })
+                let stored = writes.iter().filter(|write| write.step == Step::Stored);
+                let (put, deleted): (Vec<_>, Vec<_>) = stored.partition(|write| write.change.entry.is_some());
+                let unchanged = registry::ENTRIES.len() - put.len();
+                Ok(Tally { put: put.len(), deleted: deleted.len(), unchanged })
             }
             [only] => Err(only.to_owned()),
             [first, ..] => Err(format!("{first}; {} keys in all could not be put right", failed.len())),
@@ -233,11 +222,8 @@ impl Pass {
             Err(why) => {
                 let wait = retry_wait(self.failures, jitter).min(self.every);
                 self.failures += 1;
-                let seconds = wait.as_secs_f64();
-                self.lines.push((
-                    Level::Warn,
-                    format!("registry pass failed, trying again in {seconds:.1} s: {why}"),
-                ));
+                // Without the wait, so that the same failure makes the same line and is said once a minute.
+                self.lines.push((Level::Warn, format!("registry pass failed, trying again: {why}")));
                 wait
             }
         };
@@ -253,52 +239,13 @@ fn retry_wait(failures: u32, jitter: f64) -> Duration {
     wait.mul_f64(0.95 - jitter.clamp(0.0, 1.0) / 4.0)
 }
 
-/// What has to change for `stored` to be the registry.
-fn plan(stored: Vec<(String, Found)>, lines: &mut Vec<(Level, String)>) -> Vec<Change> {
-    let mut changes = Vec::new();
-    let mut there = Vec::new();
-    for (key, found) in stored {
-        let entry = registry::ENTRIES.iter().find(|entry| crate::name::encode(entry.kind) == key);
-        let (old, expected) = match found {
-            Found::Message(message) => {
-                if entry.is_some_and(|entry| entry.says_the_same_as(&message.value)) {
-                    there.push(key);
-                    continue;
-                }
-                (Some(message.value), message.sequence)
-            }
-            // A marker of a kind that nobody answers is how it should be.
-            Found::Gone { .. } if entry.is_none() => continue,
-            Found::Gone { marker } => (None, marker.map_or(0, |marker| marker.sequence)),
-            Found::Unnameable => {
-                let line = format!(
-                    "registry: the key {key:?} is no kind and cannot be deleted by its name: purge it as an administrator"
-                );
-                lines.push((Level::Warn, line));
-                continue;
-            }
-        };
-        there.push(key.clone());
-        changes.push(Change { key, entry, old, expected, step: Step::Write, conflicts: 0 });
-    }
-    for entry in &registry::ENTRIES {
-        let key = crate::name::encode(entry.kind);
-        if !there.contains(&key) {
-            let change =
-                Change { key, entry: Some(entry), old: None, expected: 0, step: Step::Write, conflicts: 0 };
-            changes.push(change);
-        }
-    }
-    changes
-}
-
-impl Change {
+impl Write {
     fn heard(&mut self, body: Result<&[u8], Cause>, verified_before: bool, lines: &mut Vec<(Level, String)>) {
         match (&self.step, body) {
             (Step::AwaitWrite, Ok(body)) => match jetstream::parse_write(body) {
                 WriteAnswer::Stored(revision) => {
                     lines.push(self.say_stored(revision, verified_before));
-                    self.step = Step::Done;
+                    self.step = Step::Stored;
                 }
                 WriteAnswer::Conflict if self.conflicts == 0 => {
                     self.conflicts = 1;
@@ -339,27 +286,28 @@ impl Change {
             Some(message) => ((!message.deleted).then_some(message.value), message.sequence),
             None => (None, 0),
         };
-        let right = match (&value, self.entry) {
+        let change = &mut self.change;
+        let right = match (&value, change.entry) {
             (Some(value), Some(entry)) => entry.says_the_same_as(value),
             (None, None) => true,
             _ => false,
         };
         let line = format!(
             "registry key {}: somebody else wrote it meanwhile, {} to {} (revision {sequence})",
-            self.key,
-            show(self.old.as_deref()),
+            change.key,
+            show(change.old.as_deref()),
             show(value.as_deref())
         );
         lines.push((Level::Warn, line));
-        self.old = value;
-        self.expected = sequence;
-        self.step = if right { Step::Done } else { Step::Write };
+        change.old = value;
+        change.expected = sequence;
+        self.step = if right { Step::Right } else { Step::Write };
     }
 
     fn say_stored(&self, revision: u64, verified_before: bool) -> (Level, String) {
-        let key = &self.key;
+        let Change { key, entry, old, .. } = &self.change;
         let by = if verified_before { "somebody else had changed it since the last pass: " } else { "" };
-        match (self.entry, &self.old) {
+        match (entry, old) {
             (Some(entry), Some(old)) => (
                 Level::Warn,
                 format!(
@@ -380,21 +328,9 @@ impl Change {
     }
 
     fn fail(&mut self, why: &str, lines: &mut Vec<(Level, String)>) {
-        let why = format!("registry key {}: {why}", self.key);
+        let why = format!("registry key {}: {why}", self.change.key);
         lines.push((Level::Warn, why.clone()));
         self.step = Step::Failed(why);
-    }
-}
-
-/// A stored value for a log line.
-fn show(value: Option<&[u8]>) -> String {
-    match value {
-        None => "nothing".to_owned(),
-        Some(value) => {
-            let shown = String::from_utf8_lossy(&value[..value.len().min(SHOWN_BYTES)]);
-            let rest = value.len().saturating_sub(SHOWN_BYTES);
-            if rest == 0 { shown.into_owned() } else { format!("{shown}… ({rest} bytes more)") }
-        }
     }
 }
 
@@ -407,13 +343,5 @@ mod tests {
         let waits = |jitter| [0, 1, 5, 6, 60].map(|failures| retry_wait(failures, jitter).as_millis());
         assert_eq!(waits(0.0), [950, 1900, 30_400, 57_000, 57_000]);
         assert_eq!(waits(1.0), [700, 1400, 22_400, 42_000, 42_000]);
-    }
-
-    #[test]
-    fn a_long_value_is_cut_in_the_log() {
-        assert_eq!(show(None), "nothing");
-        assert_eq!(show(Some(b"{}")), "{}");
-        let shown = show(Some(&[b'x'; 500]));
-        assert!(shown.ends_with("x… (100 bytes more)"), "{shown}");
     }
 }

@@ -42,7 +42,7 @@ pub(super) struct Want {
 
 /// A question's own name for an answer that it waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Slot {
+pub enum Slot {
     /// A list of keys.
     Listing,
     /// The value at this position, or the outcome of this write.

@@ -4,7 +4,7 @@
 //! wrote them, can break the connection that reads them. Requests hold no field that one of the supported server
 //! lines does not know, because newer servers refuse unknown ones.
 
-use super::Headers;
+use super::{Headers, MAX_LINE_BYTES};
 use crate::bucket::Bucket;
 use data_encoding::BASE64;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -66,6 +66,13 @@ pub fn delete(bucket: Bucket, key: &str, expected: u64) -> Request {
     let mut headers = expecting(bucket, expected);
     headers.push((OPERATION, "DEL".to_owned()));
     Request { subject: format!("{}{key}", bucket.subject_prefix()), headers, body: Vec::new() }
+}
+
+/// Whether [`put`] and [`delete`] fit the line of the protocol in which they are sent, together with the subject of
+/// the answer. Whoever sends without one can write longer keys.
+pub const fn can_be_written(key: &str) -> bool {
+    const BESIDE_THE_KEY: usize = 256;
+    key.len() + BESIDE_THE_KEY <= MAX_LINE_BYTES
 }
 
 fn expecting(bucket: Bucket, sequence: u64) -> Headers {

@@ -166,7 +166,11 @@ pub fn stats(seat: &Identity, started: &str, work: &Work, data: &RawValue) -> St
     })
 }
 
-/// Reads somebody's answer to `$SRV.PING`: who they are.
+/// The longest id or version of another seat, in bytes. Whoever says more is no seat: a nuid has 22.
+const MAX_IDENTITY_BYTES: usize = 64;
+
+/// Reads somebody's answer to `$SRV.PING`: who they are. Anybody may send one, and what it says ends up in answers
+/// and in the log, so only what a seat would say is taken.
 pub fn parse_ping(body: &[u8]) -> Option<Identity> {
     #[derive(serde::Deserialize)]
     struct Pong {
@@ -175,7 +179,11 @@ pub fn parse_ping(body: &[u8]) -> Option<Identity> {
         version: String,
     }
     let pong: Pong = serde_json::from_slice(body).ok()?;
-    (pong.name == SERVICE).then_some(Identity { id: pong.id, version: pong.version })
+    let plain = |text: &str| {
+        (1..=MAX_IDENTITY_BYTES).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    (pong.name == SERVICE && plain(&pong.id) && plain(&pong.version))
+        .then_some(Identity { id: pong.id, version: pong.version })
 }
 
 #[cfg(test)]

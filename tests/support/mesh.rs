@@ -3,6 +3,7 @@
 use super::accounts::{self, ADMINISTRATOR, READER, TESTER};
 use super::client::Client;
 use super::program::{Finished, Program};
+use super::proxy::Proxy;
 use super::seat::Seat;
 use super::server::Server;
 
@@ -27,6 +28,17 @@ impl Mesh {
         let mut seat = Seat::start(&server, args);
         seat.wait_ready();
         Self { seat, server }
+    }
+
+    /// A mesh under the shipped configuration whose seat reaches the server only through a proxy.
+    #[track_caller]
+    pub(crate) fn start_behind_a_proxy() -> (Self, Proxy) {
+        let server = Server::start();
+        init(&server);
+        let proxy = Proxy::start(&server);
+        let mut seat = Seat::start_through(&proxy, &server, &[]);
+        seat.wait_ready();
+        (Self { seat, server }, proxy)
     }
 
     /// A client that may use all of `$JS.API` and write no key.

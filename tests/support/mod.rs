@@ -14,6 +14,8 @@
 pub(crate) mod accounts;
 pub(crate) mod bucket;
 pub(crate) mod client;
+pub(crate) mod health;
+pub(crate) mod jwt;
 pub(crate) mod mesh;
 pub(crate) mod process;
 pub(crate) mod program;

@@ -94,6 +94,13 @@ impl Answer {
         self.list("malformed")
     }
 
+    /// What is said as malformed: each key, and why.
+    #[track_caller]
+    pub(crate) fn complaints(&self) -> Vec<(&str, &str)> {
+        let said = self.malformed().iter().map(complaint).collect::<Option<_>>();
+        said.unwrap_or_else(|| panic!("a complaint without key and why in {}", self.text()))
+    }
+
     /// The keys of the entries, in order.
     #[track_caller]
     pub(crate) fn keys(&self) -> Vec<String> {
@@ -115,6 +122,10 @@ impl Answer {
             None => panic!("no {field} in {}", self.text()),
         }
     }
+}
+
+fn complaint(said: &Value) -> Option<(&str, &str)> {
+    Some((said["key"].as_str()?, said["why"].as_str()?))
 }
 
 impl Client {

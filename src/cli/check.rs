@@ -1,0 +1,135 @@
+//! `check`: tries what the seat needs of the bus, one line each, and does no harm: reads, a write that the bus must
+//! refuse, answers to nobody, and subscriptions that are given up at once.
+
+mod buckets;
+mod rights;
+
+use super::connect::{Environment, settings};
+use super::connecting;
+use super::output::{print, style};
+use super::permissions::parse_prefix;
+use crate::bus::caller::{Caller, ConnectError};
+use crate::bus::trial::Trial;
+use crate::exit::Exit;
+use crate::permissions::Rights;
+use crate::wire;
+use argh::FromArgs;
+
+connecting! {
+    /// try the connection, every right and every bucket of the seat, and where the registry leads
+    #[derive(FromArgs, Debug)]
+    #[argh(
+        subcommand,
+        name = "check",
+        note = "Run it under the seat's account, with the seat running or not. One line for each thing: ok; wrong, with\nwhat mends it; or unknown, where this account may not look. Nothing is changed: the registry write that is\ntried is one that the bus must refuse. A verb of the registry is asked with an empty request, if the account\nmay. A request to the seat that comes in the very moment in which the subscription is tried is answered 503,\nask again. The server's log notes what it denies.\n\nExit status: 0 nothing is wrong; 1 something is; 78 the configuration is wrong.",
+        example = "{command_name} --creds /etc/mesh-provisioner/seat.creds"
+    )]
+    pub(super) struct Check {
+        /// a subject that the seat is told to answer under too; may be given several times
+        #[argh(option, arg_name = "subject", from_str_fn(parse_prefix))]
+        reply_prefix: Vec<String>,
+
+        /// try the rights too that the seat needs to read many values at a time
+        #[argh(switch)]
+        bulk_reads: bool,
+    }
+}
+
+impl Check {
+    pub(super) fn run(self, environment: Environment<'_>) -> Exit {
+        let settings = match settings(&self.flags(), environment) {
+            Ok(settings) => settings,
+            Err(exit) => return exit,
+        };
+        let id = nuid::next().to_string();
+        let rights = Rights::of_seat(&self.reply_prefix, self.bulk_reads);
+        let mut report = Report::default();
+        let trial = match Trial::open(settings.clone(), rights::subscriptions(&rights, &id)) {
+            Ok(trial) => trial,
+            Err(why) => return report.end(&Line::wrong("connection", why)),
+        };
+        report.say(&Line::ok("connection", trial.server()));
+        rights::answer_caught(&trial, &self.reply_prefix);
+        for line in rights::tried(&trial, &rights, &id) {
+            report.say(&line);
+        }
+        trial.close();
+        match Caller::connect(settings, &[wire::INBOX], &id) {
+            Ok(mut caller) => {
+                buckets::tried(&mut caller, &mut report);
+                caller.close();
+            }
+            Err(ConnectError::NoInbox(_)) => {
+                report.say(&Line::unknown("buckets", "no answer can be heard without the seat's inbox"));
+            }
+            Err(ConnectError::Unreachable(why)) => return report.end(&Line::wrong("connection", why)),
+        }
+        report.exit
+    }
+}
+
+/// What was found out of one thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Ok,
+    Wrong,
+    Unknown,
+}
+
+/// A line of the report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    verdict: Verdict,
+    /// The thing that was tried.
+    what: String,
+    /// How it is; if it is wrong, what mends it too.
+    how: String,
+}
+
+impl Line {
+    fn ok(what: impl Into<String>, how: impl Into<String>) -> Self {
+        Line { verdict: Verdict::Ok, what: what.into(), how: how.into() }
+    }
+
+    fn wrong(what: impl Into<String>, how: impl Into<String>) -> Self {
+        Line { verdict: Verdict::Wrong, what: what.into(), how: how.into() }
+    }
+
+    fn unknown(what: impl Into<String>, how: impl Into<String>) -> Self {
+        Line { verdict: Verdict::Unknown, what: what.into(), how: how.into() }
+    }
+}
+
+/// The lines as they come, and what they mean together.
+#[derive(Debug)]
+struct Report {
+    exit: Exit,
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Report { exit: Exit::Done }
+    }
+}
+
+impl Report {
+    fn say(&mut self, line: &Line) {
+        let Line { verdict, what, how } = line;
+        let (word, colour) = match verdict {
+            Verdict::Ok => ("ok     ", "32"),
+            Verdict::Wrong => ("wrong  ", "31"),
+            Verdict::Unknown => ("unknown", "33"),
+        };
+        let colon = if how.is_empty() { "" } else { ": " };
+        let printed =
+            print(&format!("{}  {}\n", style(colour, word), style("", &format!("{what}{colon}{how}"))));
+        if *verdict == Verdict::Wrong || printed != Exit::Done {
+            self.exit = Exit::Failed;
+        }
+    }
+
+    fn end(mut self, last: &Line) -> Exit {
+        self.say(last);
+        self.exit
+    }
+}

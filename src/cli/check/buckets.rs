@@ -1,0 +1,140 @@
+//! The buckets, and where the entries of the registry lead.
+
+use super::rights::refused_write;
+use super::{Line, Report, Verdict};
+use crate::bucket::Bucket;
+use crate::bus::caller::{CallError, Caller};
+use crate::cli::init;
+use crate::registry::{self, Source};
+use crate::seat::Cause;
+use crate::wire::jetstream::{self, ApiError, WriteAnswer};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long one request may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Says how each bucket is, and where the registry leads.
+pub(super) fn tried(caller: &mut Caller, report: &mut Report) {
+    let mut buckets = Vec::new();
+    for bucket in Bucket::ALL {
+        let line = bucket_line(caller, bucket);
+        report.say(&line);
+        buckets.push((bucket.name(), line.verdict));
+    }
+    let mut told: Vec<&Source<'_>> = Vec::new();
+    for entry in &registry::ENTRIES {
+        if told.contains(&&entry.source) {
+            continue;
+        }
+        told.push(&entry.source);
+        let kinds = registry::ENTRIES.iter().filter(|other| other.source == entry.source);
+        let kinds: Vec<&str> = kinds.map(|other| other.kind).collect();
+        let kinds = kinds.join(", ");
+        report.say(&match &entry.source {
+            Source::Verb { verb } => verb_line(caller, &kinds, verb, entry.module),
+            Source::Bucket { bucket, .. } => {
+                let ours = buckets.iter().find(|(name, _)| name == bucket).map(|(_, verdict)| *verdict);
+                lead_line(caller, &kinds, bucket, entry.module, ours)
+            }
+        });
+    }
+}
+
+fn bucket_line(caller: &mut Caller, bucket: Bucket) -> Line {
+    let what = format!("bucket {bucket}");
+    let config = match stream(caller, bucket.name()) {
+        Ok(config) => config,
+        Err(Cause::Denied(_)) => return Line::unknown(what, "this account may not look, see above"),
+        Err(cause) => return Line::wrong(what, cause.tell(bucket)),
+    };
+    let subjects = json!([format!("{}>", bucket.subject_prefix())]);
+    if config["subjects"] != subjects {
+        let how = format!(
+            "its stream takes {} where the bucket's subjects are {subjects}: make it anew, with mesh-provisioner init",
+            config["subjects"]
+        );
+        return Line::wrong(what, how);
+    }
+    if bucket == Bucket::Registry
+        && let Err(why) = write(caller)
+    {
+        return Line::wrong(what, why);
+    }
+    let replicas = config["num_replicas"].as_u64().and_then(|count| u8::try_from(count).ok()).unwrap_or(1);
+    let differences = init::differences(&config, &init::advice(bucket, replicas));
+    Line::ok(what, differences.join("; "))
+}
+
+/// Tries to write the registry, in a way that the bus must refuse.
+fn write(caller: &mut Caller) -> Result<(), String> {
+    let request = refused_write(&registry::ENTRIES[0]);
+    let answer = match caller.call(&request.subject, request.headers, request.body, PATIENCE) {
+        Ok(answer) => answer,
+        // The right has a line of its own.
+        Err(CallError::Denied(_)) => return Ok(()),
+        Err(CallError::Silent) => {
+            return Err("a write has no answer: set no_ack to false in its stream".to_owned());
+        }
+        Err(error) => return Err(cause(error).tell(Bucket::Registry)),
+    };
+    match jetstream::parse_write(&answer.body) {
+        WriteAnswer::Conflict => Ok(()),
+        WriteAnswer::Refused(error) => Err(format!("the bus refuses every write: {error}: mend its stream")),
+        WriteAnswer::Stored(sequence) => Err(format!(
+            "the bus stored a write that expected another sequence (as {sequence}): its stream is no bucket, make it anew with mesh-provisioner init"
+        )),
+        WriteAnswer::Unknown(why) => Err(format!("the answer to a write cannot be read: {why}")),
+    }
+}
+
+fn lead_line(caller: &mut Caller, kinds: &str, bucket: &str, module: &str, ours: Option<Verdict>) -> Line {
+    let what = format!("{kinds} in bucket {bucket}");
+    if bucket.contains('<') {
+        return Line::unknown(what, "each provider module has its own");
+    }
+    match ours {
+        Some(Verdict::Ok) => return Line::ok(what, ""),
+        Some(verdict) => return Line { verdict, what, how: "see above".to_owned() },
+        None => {}
+    }
+    match stream(caller, bucket) {
+        Ok(_) => Line::ok(what, ""),
+        Err(Cause::Denied(_)) => Line::unknown(what, "this account may not look"),
+        Err(Cause::Api(error)) if error.err_code() == Some(ApiError::NO_STREAM) => {
+            Line::wrong(what, format!("the bucket does not exist: start the module {module}, which owns it"))
+        }
+        Err(Cause::Api(error)) => Line::wrong(what, format!("the bus refuses: {error}")),
+        Err(_) => Line::unknown(what, "JetStream gave no answer"),
+    }
+}
+
+fn verb_line(caller: &mut Caller, kinds: &str, verb: &str, module: &str) -> Line {
+    let what = format!("{kinds} by verb {verb}");
+    match caller.call(verb, Vec::new(), Vec::new(), PATIENCE) {
+        Ok(_) => Line::ok(what, ""),
+        Err(CallError::Denied(_)) => Line::unknown(what, "this account may not ask"),
+        Err(CallError::NoResponders) => {
+            Line::wrong(what, format!("nobody answers: start the module {module}"))
+        }
+        Err(CallError::Silent) => {
+            Line::wrong(what, format!("no answer in time: look at the module {module}"))
+        }
+        Err(CallError::Lost(why)) => Line::wrong(what, format!("the connection broke: {why}")),
+    }
+}
+
+/// The configuration of a bucket's stream.
+fn stream(caller: &mut Caller, bucket: &str) -> Result<Value, Cause> {
+    let subject = format!("$JS.API.STREAM.INFO.KV_{bucket}");
+    let answer = caller.call(&subject, Vec::new(), Vec::new(), PATIENCE).map_err(cause)?;
+    jetstream::parse_config(&answer.body).map_err(Cause::Api)
+}
+
+fn cause(error: CallError) -> Cause {
+    match error {
+        CallError::Denied(words) => Cause::Denied(words),
+        CallError::NoResponders => Cause::NoResponders,
+        CallError::Silent | CallError::Lost(_) => Cause::Silent,
+    }
+}

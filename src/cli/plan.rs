@@ -1,0 +1,157 @@
+//! `plan`: what the next registry write would change, as a diff. It reads and decides as the pass does, by the same
+//! code, and writes nothing.
+
+use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
+use super::connecting;
+use super::output::{complain, print, style};
+use crate::bucket::Bucket;
+use crate::bus::caller::{CallError, Caller};
+use crate::exit::Exit;
+use crate::registry;
+use crate::seat::{self, Cause, Plan, Planning};
+use argh::FromArgs;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// How long one request may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+connecting! {
+    /// show what the next registry write would change; writes nothing
+    #[derive(FromArgs, Debug)]
+    #[argh(
+        subcommand,
+        name = "plan",
+        note = "Run it under the seat's account or an administrator's. Without --inbox-prefix it listens on the seat's\nown inbox, or on _INBOX if the account may not; the server's log then notes one denied subscription.\n\nA line begins with + for a kind that is missing, ~ for one that says something else, - for a key that no\ndomain answers. Exit status: 0 nothing to change; 2 something; 1 the registry cannot be read whole; 69 the\nbus cannot be reached; 77 denied.",
+        example = "{command_name} --creds /etc/mesh-provisioner/seat.creds",
+        example = "{command_name} --user administrator --inbox-prefix _INBOX"
+    )]
+    pub(super) struct Planned {
+        /// where answers come [_INBOX_mesh-provisioner, else _INBOX]
+        #[argh(option, arg_name = "subject", from_str_fn(parse_inbox_prefix))]
+        inbox_prefix: Option<String>,
+    }
+}
+
+impl Planned {
+    pub(super) fn run(self, environment: Environment<'_>) -> Exit {
+        let inbox = Inbox::seat_or_usual(self.inbox_prefix.as_ref());
+        let mut caller = match connect(&self.flags(), environment, &inbox) {
+            Ok(caller) => caller,
+            Err(exit) => return exit,
+        };
+        let read = read(&mut caller);
+        caller.close();
+        let plan = match read {
+            Ok(plan) => plan,
+            Err(exit) => return exit,
+        };
+        for key in &plan.unnameable {
+            complain(&format!("warning: {}", seat::unnameable(key)));
+        }
+        match print(&render(&plan)) {
+            Exit::Done if !plan.changes.is_empty() => Exit::Differs,
+            printed => printed,
+        }
+    }
+}
+
+/// Reads the registry to its end, or says why that cannot be done.
+fn read(caller: &mut Caller) -> Result<Plan, Exit> {
+    let mut planning = Planning::new();
+    while let Some((slot, request)) = planning.request() {
+        let answer = match caller.call(&request.subject, request.headers, request.body, PATIENCE) {
+            Ok(answer) => Ok(answer.body),
+            Err(CallError::NoResponders) => Err(Cause::NoResponders),
+            Err(CallError::Silent) => Err(Cause::Silent),
+            Err(error) => return Err(explain(&error, &request.subject, "")),
+        };
+        match planning.heard(slot, answer.as_deref().map_err(Clone::clone)) {
+            Ok(Some(plan)) => return Ok(plan),
+            Ok(None) => {}
+            Err(cause) => {
+                complain(&cause.tell(Bucket::Registry));
+                let unavailable = matches!(cause, Cause::NoResponders | Cause::Silent);
+                return Err(if unavailable { Exit::Unavailable } else { Exit::Failed });
+            }
+        }
+    }
+    complain("the registry was not read to its end");
+    Err(Exit::Bug)
+}
+
+fn render(plan: &Plan) -> String {
+    let mut text = String::new();
+    let mut line = |colour, line: String| writeln!(text, "{}", style(colour, &line)).ok();
+    let (mut put, mut changed, mut deleted) = (0, 0, 0);
+    for change in &plan.changes {
+        let key = &change.key;
+        let new = change.entry.map(registry::Entry::to_json);
+        let old = seat::show(change.old.as_deref());
+        match (&change.old, new) {
+            (None, new) => {
+                put += 1;
+                line(GREEN, format!("+ {key}"));
+                line(GREEN, format!("    new {}", new.unwrap_or_default()));
+            }
+            (Some(_), Some(new)) => {
+                changed += 1;
+                line(YELLOW, format!("~ {key}"));
+                line(RED, format!("    old {old}"));
+                line(GREEN, format!("    new {new}"));
+            }
+            (Some(_), None) => {
+                deleted += 1;
+                line(RED, format!("- {key}"));
+                line(RED, format!("    old {old}"));
+            }
+        }
+    }
+    let unchanged = registry::ENTRIES.len() - put - changed;
+    let counts = if plan.changes.is_empty() {
+        format!("nothing to change: the registry says all {unchanged} kinds as this version does")
+    } else {
+        format!("{put} to add, {changed} to change, {deleted} to delete, {unchanged} unchanged")
+    };
+    line("", counts);
+    text
+}
+
+const RED: &str = "31";
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seat::Change;
+
+    #[test]
+    fn a_plan_reads_as_a_diff() {
+        let change = |key: &str, kind: Option<&str>, old: Option<&str>| Change {
+            key: key.to_owned(),
+            entry: kind.and_then(registry::entry),
+            old: old.map(|old| old.as_bytes().to_vec()),
+            expected: 1,
+        };
+        let plan = Plan {
+            changes: vec![
+                change("port", Some("port"), Some("{}\n")),
+                change("licence", None, Some("\u{1b}[1m")),
+                change("secret", Some("secret"), None),
+            ],
+            unnameable: Vec::new(),
+        };
+        let [port, secret] = ["port", "secret"].map(|kind| registry::entry(kind).unwrap().to_json());
+        assert_eq!(
+            render(&plan),
+            format!(
+                "~ port\n    old {{}}\\n\n    new {port}\n- licence\n    old \\u{{1b}}[1m\n+ secret\n    new {secret}\n1 to add, 1 to change, 1 to delete, 11 unchanged\n"
+            )
+        );
+        assert_eq!(
+            render(&Plan::default()),
+            "nothing to change: the registry says all 13 kinds as this version does\n"
+        );
+    }
+}

@@ -1,0 +1,222 @@
+//! What has to change for a bucket to hold the registry: decided here, written by the pass, shown by the command
+//! `plan`. Nothing is decided before the bucket has been read to its end.
+
+use super::failure::Cause;
+use super::question::{Allowance, Slot, Want};
+use super::scan::{Scan, Scanned};
+use super::values::Found;
+use crate::bucket::Bucket;
+use crate::name;
+use crate::registry::{self, Entry};
+use crate::wire::jetstream::{self, Request};
+
+/// How much of a stored value is shown, in bytes.
+const SHOWN_BYTES: usize = 400;
+
+/// All that has to change, in the order in which the bus lists the keys, then the kinds that are missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The keys to put right.
+    pub changes: Vec<Change>,
+    /// Keys that are no kind and cannot be deleted, since the bus cannot be asked for them by their name, or cannot be
+    /// told it in one line.
+    pub unnameable: Vec<String>,
+}
+
+/// A key to put right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The key.
+    pub key: String,
+    /// What is to stand there; `None` if nothing is.
+    pub entry: Option<&'static Entry<'static>>,
+    /// What stands there.
+    pub old: Option<Vec<u8>>,
+    /// The sequence that the key's newest message must still have.
+    pub expected: u64,
+}
+
+/// The bucket of the registry being read, up to the plan.
+#[derive(Debug)]
+pub struct Planning {
+    scan: Scan,
+    stored: Vec<(String, Found)>,
+}
+
+impl Planning {
+    /// Begins to read.
+    #[expect(clippy::new_without_default, reason = "beginning is a step, not a value")]
+    pub fn new() -> Self {
+        Planning { scan: Scan::new(Bucket::Registry, None, false), stored: Vec::new() }
+    }
+
+    /// The next request to send and the slot that its answer belongs to, if there is one to send now.
+    pub fn request(&mut self) -> Option<(Slot, Request)> {
+        self.want(Allowance { listing: true, batch: false }).map(|want| (want.slot, want.request))
+    }
+
+    pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
+        self.scan.want(allowance)
+    }
+
+    /// Takes the answer to the request of `slot`; gives the plan once the bucket has been read to its end. An error
+    /// ends it: an incomplete reading is never a plan.
+    pub fn heard(&mut self, slot: Slot, body: Result<&[u8], Cause>) -> Result<Option<Plan>, Cause> {
+        self.scan.heard(slot, body)?;
+        loop {
+            match self.scan.next() {
+                Scanned::Waiting => return Ok(None),
+                Scanned::Listed(keys) => self.scan.read(keys),
+                Scanned::Key(key, found) => self.stored.push((key, found)),
+                Scanned::End => return Ok(Some(decide(std::mem::take(&mut self.stored)))),
+            }
+        }
+    }
+}
+
+/// What has to change for `stored` to be the registry.
+fn decide(stored: Vec<(String, Found)>) -> Plan {
+    let mut plan = Plan::default();
+    let mut there = Vec::new();
+    for (key, found) in stored {
+        let entry = registry::ENTRIES.iter().find(|entry| name::encode(entry.kind) == key);
+        let (old, expected) = match found {
+            Found::Message(_) if !jetstream::can_be_written(&key) => {
+                plan.unnameable.push(key);
+                continue;
+            }
+            Found::Message(message) => {
+                if entry.is_some_and(|entry| entry.says_the_same_as(&message.value)) {
+                    there.push(key);
+                    continue;
+                }
+                (Some(message.value), message.sequence)
+            }
+            // A marker of a kind that nobody answers is how it should be.
+            Found::Gone { .. } if entry.is_none() => continue,
+            Found::Gone { marker } => (None, marker.map_or(0, |marker| marker.sequence)),
+            Found::Unnameable => {
+                plan.unnameable.push(key);
+                continue;
+            }
+        };
+        there.push(key.clone());
+        plan.changes.push(Change { key, entry, old, expected });
+    }
+    for entry in &registry::ENTRIES {
+        let key = name::encode(entry.kind);
+        if !there.contains(&key) {
+            plan.changes.push(Change { key, entry: Some(entry), old: None, expected: 0 });
+        }
+    }
+    plan
+}
+
+/// What there is to say of a key that cannot be deleted.
+pub fn unnameable(key: &str) -> String {
+    format!(
+        "registry: the key {key:?} is no kind and cannot be deleted by its name: purge it as an administrator"
+    )
+}
+
+/// A stored value as people read it.
+pub fn show(value: Option<&[u8]>) -> String {
+    match value {
+        None => "nothing".to_owned(),
+        Some([]) => "an empty value".to_owned(),
+        Some(value) => {
+            let shown = String::from_utf8_lossy(&value[..value.len().min(SHOWN_BYTES)]);
+            let rest = value.len().saturating_sub(SHOWN_BYTES);
+            if rest == 0 { shown.into_owned() } else { format!("{shown}… ({rest} bytes more)") }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::jetstream::Message;
+
+    fn message(key: &str, sequence: u64, value: &str) -> (String, Found) {
+        (key.to_owned(), stored(key, sequence, value, false).into())
+    }
+
+    fn gone(key: &str, sequence: u64) -> (String, Found) {
+        (key.to_owned(), stored(key, sequence, "", true).into())
+    }
+
+    fn stored(key: &str, sequence: u64, value: &str, deleted: bool) -> Message {
+        Message {
+            subject: format!("$KV.mesh-provisioner_registry.{key}"),
+            sequence,
+            at: "2026-11-29T13:26:00Z".to_owned(),
+            deleted,
+            header_fault: None,
+            value: value.as_bytes().to_vec(),
+        }
+    }
+
+    fn whole() -> Vec<(String, Found)> {
+        registry::ENTRIES.iter().map(|entry| message(entry.kind, 7, &entry.to_json())).collect()
+    }
+
+    #[test]
+    fn an_empty_bucket_wants_every_kind_and_a_whole_one_wants_nothing() {
+        let plan = decide(Vec::new());
+        let wanted: Vec<&str> = plan.changes.iter().map(|change| change.key.as_str()).collect();
+        assert_eq!(wanted, registry::ENTRIES.map(|entry| entry.kind));
+        assert!(plan.changes.iter().all(|change| change.expected == 0 && change.old.is_none()));
+        assert_eq!(decide(whole()), Plan::default());
+    }
+
+    #[test]
+    fn each_key_has_its_own_change() {
+        let mut stored = whole();
+        stored[0] = message("config", 21, "{}");
+        stored[1] = gone("secret", 22);
+        stored.push(message("licence", 23, "[1]"));
+        stored.push(gone("gone", 24));
+        stored.push(("\u{fffd}".to_owned(), Found::Unnameable));
+        let long = "x".repeat(4000);
+        stored.push(message(&long, 25, "[2]"));
+        let plan = decide(stored);
+        assert_eq!(plan.unnameable, ["\u{fffd}", &long]);
+        let changes = plan.changes.iter().map(|change| {
+            (
+                change.key.as_str(),
+                change.entry.map(|entry| entry.kind),
+                change.old.as_deref(),
+                change.expected,
+            )
+        });
+        assert_eq!(
+            changes.collect::<Vec<_>>(),
+            [
+                ("config", Some("config"), Some(&b"{}"[..]), 21),
+                ("secret", Some("secret"), None, 22),
+                ("licence", None, Some(&b"[1]"[..]), 23),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_reading_that_breaks_off_is_no_plan() {
+        let mut planning = Planning::new();
+        let (slot, _) = planning.request().unwrap();
+        let listed =
+            br#"{"total":1,"state":{"last_seq":1,"subjects":{"$KV.mesh-provisioner_registry.port":1}}}"#;
+        assert_eq!(planning.heard(slot, Ok(listed)), Ok(None));
+        let (slot, _) = planning.request().unwrap();
+        assert_eq!(planning.request(), None);
+        assert_eq!(planning.heard(slot, Err(Cause::Silent)), Err(Cause::Silent));
+    }
+
+    #[test]
+    fn a_long_value_is_cut() {
+        assert_eq!(show(None), "nothing");
+        assert_eq!(show(Some(b"")), "an empty value");
+        assert_eq!(show(Some(b"{}")), "{}");
+        let shown = show(Some(&[b'x'; 500]));
+        assert!(shown.ends_with("x… (100 bytes more)"), "{shown}");
+    }
+}

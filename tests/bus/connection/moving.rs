@@ -1,0 +1,145 @@
+//! Moving to another server, and coming back after many restarts: without a loss, without a leak.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::accounts::READER;
+use crate::support::client::{Client, Inbox, Unanswered};
+use crate::support::mesh::Mesh;
+use crate::support::seat::Seat;
+use crate::support::server::Server;
+use crate::support::setup::Setup;
+use crate::support::wait::{self, PATIENCE};
+
+/// How many asks are on their way at once.
+const WINDOW: usize = 32;
+
+/// A server of a cluster, which joins the others by their routes. It says for ten seconds that it is about to
+/// shut down, and then closes.
+fn clustered(name: &str, routes: &[String]) -> Server {
+    let routes: Vec<String> = routes.iter().map(|route| format!("\"{route}\"")).collect();
+    Setup::shipped()
+        .replace("    jetstream: enabled\n", "")
+        .append(&format!(
+            "jetstream: disabled\nserver_name: {name}\nlame_duck_grace_period: \"10s\"\nlame_duck_duration: \"30s\"\ncluster {{ name: mesh, listen: \"127.0.0.1:-1\", routes: [{}] }}",
+            routes.join(", ")
+        ))
+        .start()
+}
+
+/// How the asks of one client went.
+#[derive(Debug, Default)]
+struct Asked {
+    answered: usize,
+    /// Without an answer on a connection that still stood.
+    lost: Vec<String>,
+    /// With more than one.
+    repeated: usize,
+}
+
+/// Asks through the server at `address` until `over`, or until that server closes the connection.
+fn ask_on(address: SocketAddr, over: &AtomicBool) -> Asked {
+    let client = Client::connect(address, &READER);
+    let mut asked = Asked::default();
+    let mut under_way: VecDeque<Inbox> = VecDeque::new();
+    let settle = |inbox: Inbox, asked: &mut Asked| match inbox.next(Duration::from_secs(5)) {
+        Ok(_) => {
+            asked.answered += 1;
+            asked.repeated += inbox.take_all().len();
+        }
+        Err(Unanswered::Closed { .. }) => {}
+        Err(other) => asked.lost.push(other.to_string()),
+    };
+    while !over.load(Ordering::Relaxed) && !client.is_closed() {
+        under_way.push_back(client.ask_later(&json!({"what": "health"})));
+        if under_way.len() >= WINDOW
+            && let Some(oldest) = under_way.pop_front()
+        {
+            settle(oldest, &mut asked);
+        }
+    }
+    for left in under_way {
+        settle(left, &mut asked);
+    }
+    asked
+}
+
+#[test]
+fn c8_a_server_in_lame_duck_mode_is_left_in_time_and_without_a_loss() {
+    let first = clustered("first", &[]);
+    let second = clustered("second", &[first.cluster_url()]);
+    wait::until("the two servers to find each other", PATIENCE, || {
+        let routes = first.monitor("/routez")["num_routes"].as_u64().unwrap_or_default();
+        if routes > 0 { Ok(()) } else { Err("no route".to_owned()) }
+    });
+    // Told of one server only, it learns of the other from that one.
+    let mut seat = Seat::start(&first, &[]);
+    seat.wait_for_log("connected to", PATIENCE);
+    let over = Arc::new(AtomicBool::new(false));
+    let askers: Vec<_> = [&first, &second]
+        .map(|server| {
+            let (address, over) = (server.address(), Arc::clone(&over));
+            second.client(&READER).wait_for_health(
+                "the seat to answer throughout the cluster",
+                PATIENCE,
+                |_| true,
+            );
+            thread::spawn(move || ask_on(address, &over))
+        })
+        .into_iter()
+        .collect();
+    first.signal("USR2");
+    // In time: the first server still lets its clients stay for ten seconds.
+    wait::until("the seat on the second server", Duration::from_secs(8), || {
+        let there = second.connections_of("seat").len();
+        if there == 1 { Ok(()) } else { Err(format!("{there} connections")) }
+    });
+    // Asked there until there is no first server any more.
+    first.wait_for_log("Initiating Shutdown", Duration::from_secs(60));
+    let reader = second.client(&READER);
+    for _ in 0..20 {
+        reader.try_health().expect("an answer on the second server");
+    }
+    over.store(true, Ordering::Relaxed);
+    for asker in askers {
+        let asked = asker.join().expect("an asker");
+        assert!(asked.answered > 100, "{asked:?}");
+        assert!(asked.lost.is_empty() && asked.repeated == 0, "{asked:?}");
+    }
+    assert!(!seat.log().contains("disconnected"), "{}", seat.log());
+    assert_eq!(seat.terminate(super::END).code(), Some(0));
+}
+
+/// A process's threads and open files.
+fn threads_and_files(id: u32) -> (usize, usize) {
+    let count = |directory: &str| fs::read_dir(format!("/proc/{id}/{directory}")).expect("a process").count();
+    (count("task"), count("fd"))
+}
+
+#[test]
+fn restarts_of_the_server_leave_no_thread_and_no_file_behind() {
+    // The loop, the link's own thread, the library's reader and its flusher, and the one for signals.
+    const THREADS: usize = 5;
+    let mut mesh = Mesh::start();
+    let id = mesh.seat.id();
+    let (threads, files) = threads_and_files(id);
+    assert!(threads <= THREADS, "{threads} threads when idle");
+    for _ in 0..10 {
+        mesh.server.restart();
+        wait::until("an answer of the seat", PATIENCE, || {
+            Client::try_connect(mesh.server.address(), &READER)?.try_health()
+        });
+    }
+    // The library's flusher looks every two minutes whether its connection still stands.
+    wait::until("threads and files as before", Duration::from_secs(150), || {
+        let now = threads_and_files(id);
+        if now == (threads, files) { Ok(()) } else { Err(format!("{now:?} (threads, files)")) }
+    });
+}

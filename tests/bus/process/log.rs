@@ -1,0 +1,94 @@
+//! The log: no secret in it, one line for each event, and no need of a reader.
+
+use serde_json::json;
+
+use crate::support::accounts::{READER, SEAT};
+use crate::support::bucket::REGISTRY;
+use crate::support::client::Client;
+use crate::support::mesh::{self, Mesh};
+use crate::support::program::Program;
+use crate::support::seat::{KINDS, Seat};
+use crate::support::server::Server;
+use crate::support::setup::Setup;
+use crate::support::verb::VERB;
+use crate::support::wait::{self, PATIENCE};
+
+/// Serves at these URLs at the most talkative level.
+fn talkative(urls: &str) -> Program {
+    Program::new(&["serve", "--server", urls]).env("RUST_LOG", "trace")
+}
+
+#[test]
+fn p2_a_password_in_the_url_is_nowhere_in_the_log_and_no_reader_is_needed() {
+    let mut server = Server::start();
+    mesh::init(&server);
+    let (user, password) = (&SEAT.user, &SEAT.password);
+    // The first host is wrong.
+    let urls = format!(
+        "nats://{user}:{password}@no-such-host.invalid:4222,nats://{user}:{password}@{}",
+        server.address()
+    );
+    let mut seat = Seat::spawn(&talkative(&urls), &server);
+    seat.wait_ready();
+    server.kill();
+    seat.wait_for_log("no-such-host.invalid", PATIENCE);
+    server.restart();
+    seat.wait_ready();
+    let log = seat.log();
+    assert!(log.contains("TRACE") || log.contains("DEBUG"), "the level is not talkative:\n{log}");
+    assert!(!log.contains(&**password), "{log}");
+    seat.close_log();
+    // Each of these has something to say.
+    seat.signal("HUP");
+    server.restart();
+    wait::until("an answer of the seat", PATIENCE, || {
+        Client::try_connect(server.address(), &READER)?.try_health()
+    });
+    let reader = server.client(&READER);
+    assert_eq!(reader.ask(&json!({"what": "registry"})).good().entries().len(), KINDS);
+    assert!(seat.status().is_none());
+}
+
+#[test]
+fn p2_a_token_in_the_url_is_nowhere_in_the_log() {
+    const TOKEN: &str = "t0ken-that-nobody-may-see";
+    let server = Setup::custom(&format!("jetstream: enabled\nauthorization {{ token: {TOKEN:?} }}")).start();
+    let seat = Seat::spawn(&talkative(&format!("nats://{TOKEN}@{}", server.address())), &server);
+    seat.wait_for_log("connected to", PATIENCE);
+    seat.wait_for_log("does not exist: run mesh-provisioner init", PATIENCE);
+    let wrong = Seat::spawn(&talkative(&format!("nats://{TOKEN}wrong@{}", server.address())), &server);
+    wrong.wait_for_log("refuses the credentials", PATIENCE);
+    for log in [seat.log(), wrong.log()] {
+        assert!(!log.contains(TOKEN), "{log}");
+    }
+}
+
+#[test]
+fn p4_what_comes_from_outside_cannot_forge_a_line_or_steer_a_terminal() {
+    let mesh = Mesh::start();
+    let tester = mesh.tester();
+    let forged = "2026-01-01T00:00:00.000Z ERROR forged";
+    // In the fields of a request, in its reply subject, in a key and in a value of the bucket that the log quotes.
+    for field in ["node", "module", "kind"] {
+        let answer = tester.ask(&json!({"what": "needs", field: format!("\n{forged}\u{1b}[31m")}));
+        answer.expect_error(400);
+    }
+    tester.publish_with(VERB, Some("x\u{1b}[31m\u{202e}y".as_bytes()), b"", b"");
+    mesh.seat.wait_for_log("which is not answered", PATIENCE);
+    tester.kv_put(REGISTRY, "bad\u{1b}[31mkey", "{}");
+    tester.kv_put(REGISTRY, "secret", format!("\r\n{forged}\u{1b}[2J"));
+    mesh.seat.signal("HUP");
+    let line = mesh.seat.wait_for_log("registry key secret: somebody", PATIENCE);
+    assert!(line.contains(&format!("\\r\\n{forged}\\u{{1b}}[2J")), "{line}");
+    let line = mesh.seat.wait_for_log("no domain answers it", PATIENCE);
+    assert!(line.contains("bad\\u{1b}[31mkey"), "{line}");
+    let log = mesh.seat.log();
+    assert!(!log.contains(|c: char| c.is_control() && c != '\n'), "{log:?}");
+    // The time and a level begin every line.
+    for line in log.lines() {
+        let mut words = line.split(' ');
+        let time = words.next().unwrap_or_default();
+        assert!(time.len() == 24 && time.starts_with("20") && time.ends_with('Z'), "{line}");
+        assert!(matches!(words.next(), Some("INFO" | "WARN")), "{line}");
+    }
+}

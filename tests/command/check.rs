@@ -1,0 +1,207 @@
+//! `check`: every right, every bucket, and where the registry leads.
+
+use crate::support::accounts::{ADMINISTRATOR, Account, SEAT, TESTER};
+use crate::support::bucket::{APPLIED, NEEDS, REGISTRY};
+use crate::support::mesh::{Mesh, init};
+use crate::support::program::{Finished, Program};
+use crate::support::server::Server;
+use crate::support::setup::{Right, Setup};
+use crate::support::wait::PATIENCE;
+use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+fn check(server: &Server, account: &Account) -> Finished {
+    Program::new(&["check"]).server(server).account(account).run_within(PATIENCE * 2)
+}
+
+fn lines<'a>(finished: &'a Finished, verdict: &str) -> Vec<&'a str> {
+    let starts = |line: &&str| line.split(' ').next() == Some(verdict);
+    finished.stdout.lines().filter(starts).map(|line| &line["unknown  ".len()..]).collect()
+}
+
+#[test]
+fn a_mesh_in_order_has_nothing_wrong_and_is_left_as_it_was() {
+    let mesh = Mesh::start();
+    let tester = mesh.tester();
+    let before = tester.last_sequence(REGISTRY);
+    let finished = check(&mesh.server, &SEAT).expect_code(0);
+    assert_eq!(finished.stderr, "");
+    assert_eq!(lines(&finished, "wrong"), [""; 0]);
+    let ok = lines(&finished, "ok");
+    assert!(
+        ok[0].starts_with("connection: nats://127.0.0.1:") || ok[0].starts_with("connection: 127.0.0.1:"),
+        "{}",
+        ok[0]
+    );
+    let tried = |list: &str| ok.iter().filter(|line| line.starts_with(list)).count();
+    assert_eq!(
+        (tried("subscribe "), tried("publish "), tried("bucket ")),
+        (11, 12, 4),
+        "{}",
+        finished.stdout
+    );
+    assert!(ok.contains(&"collected, shell, environment, contribution in bucket mesh-provisioner_collect"));
+    assert_eq!(
+        lines(&finished, "unknown"),
+        [
+            "config in bucket mesh-controller_settings: this account may not look",
+            "secret by verb mesh-vault.secret: this account may not ask",
+            "consumers by verb mesh-vault.consumers: this account may not ask",
+            "bound in bucket <provider-module>_bound: each provider module has its own",
+            "dir, access, port, seat, machine in bucket mesh-controller_assignments: this account may not look",
+        ]
+    );
+    assert_eq!(tester.last_sequence(REGISTRY), before, "nothing was written");
+    let health = tester.ask(&json!({"what": "health"})).good();
+    let counters = &health.body()["health"]["counters"];
+    assert_eq!((&counters["without_reply"], &counters["refused_replies"]), (&json!(0), &json!(0)));
+    assert_eq!(health.body()["health"]["other_seats"], json!([]), "a check is no seat");
+}
+
+#[test]
+fn each_right_that_is_missing_is_named_with_the_line_that_mends_it() {
+    let rights = [
+        (Right::Publish, "$KV.mesh-provisioner_registry.>"),
+        (Right::Publish, "$JS.API.STREAM.INFO.KV_mesh-provisioner_needs"),
+        (Right::Publish, "$JS.API.STREAM.MSG.GET.KV_mesh-provisioner_applied"),
+        (Right::Publish, "$SRV.PING.mesh-provisioner"),
+        (Right::Publish, "_R_.>"),
+        (Right::Subscribe, "mesh-provisioner.provisioning q"),
+        (Right::Subscribe, "$SRV.STATS.mesh-provisioner.*"),
+    ];
+    let setup =
+        rights.iter().fold(Setup::shipped(), |setup, (right, subject)| setup.deny(&SEAT, *right, subject));
+    let server = setup.start();
+    init(&server);
+    let finished = check(&server, &SEAT).expect_code(1);
+    let wrong = lines(&finished, "wrong");
+    assert_eq!(wrong.len(), rights.len(), "{}", finished.stdout);
+    for (right, subject) in rights {
+        let list = if right == Right::Publish { "publish" } else { "subscribe" };
+        let line = wrong.iter().find(|line| line.starts_with(&format!("{list} {subject}: ")));
+        let line = line.unwrap_or_else(|| panic!("no line of {subject} in {}", finished.stdout));
+        assert!(
+            line.contains("Permissions Violation")
+                && line.ends_with(&format!("add the line \"{subject}\" to {list} of the seat's permissions")),
+            "{line}"
+        );
+    }
+    assert!(
+        lines(&finished, "unknown")
+            .contains(&"bucket mesh-provisioner_needs: this account may not look, see above")
+    );
+}
+
+#[test]
+fn without_its_inbox_the_rights_are_tried_all_the_same() {
+    let server = Setup::shipped().deny(&SEAT, Right::Subscribe, "_INBOX_mesh-provisioner.>").start();
+    let finished = check(&server, &SEAT).expect_code(1);
+    let wrong = lines(&finished, "wrong");
+    assert_eq!(wrong.len(), 1, "{}", finished.stdout);
+    assert!(
+        wrong[0]
+            .ends_with(r#"add the line "_INBOX_mesh-provisioner.>" to subscribe of the seat's permissions"#)
+    );
+    assert_eq!(lines(&finished, "unknown"), ["buckets: no answer can be heard without the seat's inbox"]);
+}
+
+#[test]
+fn a_bucket_that_is_missing_or_takes_nothing_is_wrong() {
+    let server = Server::start();
+    init(&server);
+    let admin = server.client(&ADMINISTRATOR);
+    admin.delete_bucket(NEEDS);
+    admin.delete_bucket(APPLIED);
+    admin.create_bucket(APPLIED, &json!({"subjects": ["elsewhere.>"]}));
+    admin.update_bucket(REGISTRY, &json!({"sealed": true}));
+    let finished = check(&server, &SEAT).expect_code(1);
+    let wrong = lines(&finished, "wrong");
+    assert_eq!(wrong.len(), 3, "{}", finished.stdout);
+    assert!(
+        wrong[0].starts_with("bucket mesh-provisioner_registry: the bus refuses every write: "),
+        "{}",
+        wrong[0]
+    );
+    assert_eq!(
+        wrong[1],
+        "bucket mesh-provisioner_needs: bucket mesh-provisioner_needs does not exist: run mesh-provisioner init"
+    );
+    assert!(wrong[2].starts_with("bucket mesh-provisioner_applied: its stream takes "), "{}", wrong[2]);
+}
+
+#[test]
+fn a_registry_whose_writes_have_no_answer_is_wrong() {
+    let server = Server::start();
+    init(&server);
+    server.client(&ADMINISTRATOR).update_bucket(REGISTRY, &json!({"no_ack": true}));
+    let finished = check(&server, &SEAT).expect_code(1);
+    let wrong = lines(&finished, "wrong");
+    assert_eq!(
+        wrong,
+        ["bucket mesh-provisioner_registry: a write has no answer: set no_ack to false in its stream"]
+    );
+}
+
+#[test]
+fn an_account_that_may_look_sees_where_the_registry_leads() {
+    let server = Server::start();
+    init(&server);
+    let tester = server.client(&TESTER);
+    tester.create_bucket("mesh-controller_settings", &json!({}));
+    let vault = tester.subscribe("mesh-vault.secret", None);
+    let asked = thread::scope(|scope| {
+        let run = scope.spawn(|| check(&server, &TESTER));
+        let asked = vault.next(PATIENCE * 2).expect("the verb is asked");
+        tester.publish(asked.reply.clone().expect("a reply subject"), "{}");
+        (asked, run.join().expect("check"))
+    });
+    assert_eq!(asked.0.body, b"", "an empty request asks for no secret");
+    let finished = asked.1.expect_code(1);
+    let ok = lines(&finished, "ok");
+    assert!(ok.contains(&"config in bucket mesh-controller_settings"), "{}", finished.stdout);
+    assert!(ok.contains(&"secret by verb mesh-vault.secret"), "{}", finished.stdout);
+    assert_eq!(
+        lines(&finished, "wrong"),
+        [
+            "consumers by verb mesh-vault.consumers: nobody answers: start the module mesh-vault",
+            "dir, access, port, seat, machine in bucket mesh-controller_assignments: the bucket does not exist: start the module mesh-controller, which owns it",
+        ]
+    );
+}
+
+#[test]
+fn a_seat_that_is_asked_meanwhile_answers_every_request() {
+    let mesh = Mesh::start();
+    let done = AtomicBool::new(false);
+    let (answers, moments) = thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let reader = mesh.reader();
+            let (mut answers, mut moments) = (0, 0);
+            while !done.load(Ordering::Relaxed) {
+                let answer = reader.ask(&json!({"what": "health"}));
+                if answer.code().is_none() {
+                    answers += 1;
+                } else {
+                    assert_eq!(answer.expect_error(503), "the seat's rights are being tried: ask again");
+                    moments += 1;
+                }
+            }
+            (answers, moments)
+        });
+        for _ in 0..5 {
+            check(&mesh.server, &SEAT).expect_code(0);
+        }
+        done.store(true, Ordering::Relaxed);
+        asking.join().expect("every request has an answer")
+    });
+    assert!(answers > moments, "{answers} answers, {moments} in the moment of a trial");
+}
+
+#[test]
+fn a_bus_that_is_not_there_is_the_first_line() {
+    let finished = Program::new(&["check", "--server", "nats://127.0.0.1:9"]).run().expect_code(1);
+    let wrong = lines(&finished, "wrong");
+    assert_eq!(wrong.len(), 1, "{}", finished.stdout);
+    assert!(wrong[0].starts_with("connection: ") && wrong[0].contains("refused"), "{}", wrong[0]);
+}

@@ -1,0 +1,10 @@
+//! Each command, by the built binary against a real nats-server under the shipped configuration. `NATS_SERVER` names
+//! the server; `packaging/test` runs this once on each supported line.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod check;
+mod permissions;
+mod plan;
+mod schema;

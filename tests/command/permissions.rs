@@ -1,0 +1,94 @@
+//! `permissions`: what it prints is loaded into a real server, and suffices.
+
+use crate::support::accounts::{ADMINISTRATOR, Account, READER, SEAT, TESTER};
+use crate::support::bucket::{APPLIED, COLLECT, NEEDS};
+use crate::support::client::Unanswered;
+use crate::support::mesh::Mesh;
+use crate::support::program::Program;
+use crate::support::setup::Setup;
+use crate::support::wait::PATIENCE;
+use serde_json::json;
+use std::borrow::Cow;
+
+fn permissions(arguments: &[&str]) -> String {
+    let finished = Program::new(&["permissions"]).args(arguments).run().expect_code(0);
+    assert_eq!(finished.stderr, "");
+    finished.stdout
+}
+
+/// A node's account, with the inbox of its token.
+fn node(name: &str, token: &str) -> Account {
+    Account { inbox: Cow::Owned(format!("_INBOX_{token}")), ..Account::new(name, "password-of-node") }
+}
+
+/// A server whose users have what the command prints, and nothing else.
+fn printed(nodes: &[&Account], seat: &[&str]) -> Setup {
+    let user = |account: &Account, permissions: &str| {
+        format!("{{ user: \"{}\", password: \"{}\"\n{permissions} }}\n", account.user, account.password)
+    };
+    let mut users = user(&TESTER, "");
+    users += &user(&ADMINISTRATOR, r#"permissions: { publish: ["$JS.API.>"], subscribe: ["_INBOX.>"] }"#);
+    users += &user(&SEAT, &permissions(&[&["seat"], seat].concat()));
+    users += &user(&READER, &permissions(&["reader"]));
+    for account in nodes {
+        users += &user(account, &permissions(&["node", &account.user]));
+    }
+    Setup::custom(&format!(
+        "jetstream: enabled\naccounts {{ MESH {{ jetstream: enabled, users: [\n{users}] }} }}\n"
+    ))
+}
+
+#[test]
+fn what_is_printed_suffices_for_seat_node_and_reader() {
+    let attic = node("attic", "attic");
+    let mesh = Mesh::start_on(printed(&[&attic], &[]).start(), &[]);
+    Program::new(&["check"]).server(&mesh.server).account(&SEAT).run().expect_code(0);
+    Program::new(&["plan"]).server(&mesh.server).account(&SEAT).run().expect_code(0);
+    let client = mesh.server.client(&attic);
+    client.kv_put(NEEDS, "attic.web.port.http", "{}");
+    client.kv_put(APPLIED, "attic.web", "{}");
+    client.kv_put(COLLECT, "attic.sites.web", "{}");
+    for what in ["needs", "applied", "collect"] {
+        let answer = mesh.reader().ask(&json!({"what": what})).good();
+        assert_eq!(answer.entries().len(), 1, "{}", answer.text());
+    }
+}
+
+#[test]
+fn a_node_called_by_a_wildcard_has_rights_on_its_own_keys_alone() {
+    let star = node("*", "=2A");
+    let mesh = Mesh::start_on(printed(&[&star], &[]).start(), &[]);
+    let client = mesh.server.client(&star);
+    client.kv_put(NEEDS, "=2A.web.port.http", "{}");
+    for key in ["attic.web.port.http", "*.web.port.http", "=2Ax.web.port.http"] {
+        let denied = client.request(format!("$KV.{NEEDS}.{key}"), "{}", PATIENCE);
+        assert!(matches!(denied, Err(Unanswered::Denied(_))), "{key}: {denied:?}");
+    }
+    let answer = mesh.reader().ask(&json!({"what": "needs", "node": "*"})).good();
+    assert_eq!(answer.keys(), ["=2A.web.port.http"]);
+}
+
+#[test]
+fn a_reply_prefix_of_the_seat_lets_it_answer_there() {
+    let attic = node("attic", "attic");
+    let prefix = ["--reply-prefix", "_INBOX_attic"];
+    let setup = printed(&[&attic], &prefix)
+        .replace("\"$KV.mesh-provisioner_needs.attic.>\"", "\"mesh-provisioner.provisioning\"");
+    let mesh = Mesh::start_on(setup.start(), &prefix);
+    assert_eq!(mesh.server.client(&attic).ask(&json!({"what": "registry"})).good().entries().len(), 13);
+}
+
+#[test]
+fn what_is_no_role_is_usage() {
+    for (arguments, said) in [
+        (&["administrator"][..], "is no role"),
+        (&["node"], "takes the node's name"),
+        (&["node", ""], "is empty"),
+        (&["node", "mesh-provisioner"], "the seat's own inbox"),
+        (&["reader", "--reply-prefix", "_A"], "are for the seat alone"),
+        (&["seat", "--reply-prefix", "$KV"], "is no reply prefix"),
+    ] {
+        let finished = Program::new(&["permissions"]).args(arguments).run().expect_code(64);
+        assert!(finished.stderr.contains(said) && finished.stdout.is_empty(), "{arguments:?}: {finished:?}");
+    }
+}

@@ -1,0 +1,209 @@
+//! The verb: what an asker gets, page by page, and when.
+
+use crate::jetstream::{self, Stored};
+use crate::play::{AT, Play, get, keys_of, list, message_of};
+use mesh_provisioner::bucket::Bucket::{self, Applied, Collect, Needs, Registry};
+use mesh_provisioner::seat::Event;
+use serde_json::Value;
+
+/// The body of the one answer to `from` among `lines`, which holds nothing else.
+#[track_caller]
+fn body(lines: &[String], from: &str) -> Value {
+    let [line] = lines else { panic!("not one line: {lines:?}") };
+    let body = line.strip_prefix(&format!("to _INBOX.{from}: ")).unwrap_or_else(|| panic!("{line}"));
+    serde_json::from_str(body).unwrap_or_else(|why| panic!("{why}: {body}"))
+}
+
+fn keys(answer: &Value) -> Vec<&str> {
+    answer["entries"].as_array().unwrap().iter().map(|entry| entry["key"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn needs_are_answered_as_they_are_stored() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"needs"}"#).is([list(16, Needs)]);
+    play.answer(16, keys_of(Needs, &["n1.web.port.http"])).is([get(17, Needs, "n1.web.port.http")]);
+    play.answer(17, message_of(Needs, "n1.web.port.http", 41, r#"{"port":8.080}"#)).is([format!(
+        r#"to _INBOX.a: {{"type":"io.mesh.provisioner.v1.needs_response","what":"needs","entries":[{{"key":"n1.web.port.http","node":"n1","module":"web","kind":"port","name":"http","value":{{"port":8.080}},"revision":41,"at":"{AT}"}}],"malformed":[],"malformed_total":0,"as_of":{{"sequence":1,"at":"{AT}"}},"seat":{{"id":"SEAT1","version":"0.1.0"}}}}"#
+    )]);
+}
+
+#[test]
+fn an_empty_body_asks_for_the_registry() {
+    let mut play = Play::serving();
+    play.ask("a", "").is([list(16, Registry)]);
+    let answer = body(&play.answer(16, keys_of(Registry, &[])).lines(), "a");
+    assert_eq!((&answer["what"], &answer["entries"]), (&"registry".into(), &Value::Array(vec![])));
+}
+
+#[test]
+fn a_node_is_asked_for_by_its_token_and_no_more_is_read_than_is_asked() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"needs","node":"n 1","kind":"port"}"#).is([
+        r#"#16 $JS.API.STREAM.INFO.KV_mesh-provisioner_needs {"subjects_filter":"$KV.mesh-provisioner_needs.n=201.>","offset":0}"#,
+    ]);
+    let listed = ["n=201.web.dir.x", "n=201.web.port.http", "n=201.web.port", "n=201.web"];
+    play.answer(16, keys_of(Needs, &listed))
+        .is([get(17, Needs, "n=201.web.port"), get(18, Needs, "n=201.web.port.http")]);
+    play.answer(18, message_of(Needs, "n=201.web.port.http", 2, "1")).nothing();
+    let answer = body(&play.answer(17, message_of(Needs, "n=201.web.port", 3, "1")).lines(), "a");
+    assert_eq!(keys(&answer), ["n=201.web.port.http"]);
+    assert_eq!(answer["malformed"][0]["key"], "n=201.web.port");
+    assert_eq!(answer["malformed"][0]["why"], "shape");
+}
+
+#[test]
+fn a_page_ends_at_its_limit_and_the_next_one_goes_on_behind_it() {
+    let mut play = Play::serving();
+    let listed = ["n1.a", "n1.b", "n1.c"];
+    play.ask("a", r#"{"what":"applied","limit":2}"#).is([list(16, Applied)]);
+    let gets = (17..).zip(listed).map(|(call, key)| get(call, Applied, key));
+    play.answer(16, keys_of(Applied, &listed)).is(gets);
+    play.answer(17, message_of(Applied, "n1.a", 1, "1")).nothing();
+    play.answer(18, message_of(Applied, "n1.b", 2, "1")).nothing();
+    let answer = body(&play.answer(19, message_of(Applied, "n1.c", 3, "1")).lines(), "a");
+    assert_eq!((keys(&answer), &answer["next"]), (vec!["n1.a", "n1.b"], &"n1.b".into()));
+    play.ask("a", r#"{"what":"applied","limit":2,"after":"n1.b"}"#).is([list(20, Applied)]);
+    play.answer(20, keys_of(Applied, &listed)).is([get(21, Applied, "n1.c")]);
+    let answer = body(&play.answer(21, message_of(Applied, "n1.c", 3, "1")).lines(), "a");
+    assert_eq!((keys(&answer), &answer["next"]), (vec!["n1.c"], &Value::Null));
+}
+
+#[test]
+fn a_key_that_vanishes_between_the_list_and_the_read_is_gone() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"collect"}"#).is([list(16, Collect)]);
+    play.answer(16, keys_of(Collect, &["n1.c.gone", "n1.c.marked"]))
+        .is([get(17, Collect, "n1.c.gone"), get(18, Collect, "n1.c.marked")]);
+    play.answer(17, jetstream::no_message()).nothing();
+    let marked = Stored {
+        subject: "$KV.mesh-provisioner_collect.n1.c.marked",
+        sequence: 9,
+        headers: b"NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\n\r\n",
+        data: b"",
+        time: AT,
+    };
+    let answer = body(&play.answer(18, jetstream::message(&marked)).lines(), "a");
+    assert_eq!((keys(&answer), &answer["malformed_total"]), (vec![], &0.into()));
+}
+
+#[test]
+fn another_keys_value_is_never_given_for_a_key_that_reads_as_a_pattern() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"applied"}"#).is([list(16, Applied)]);
+    play.answer(16, keys_of(Applied, &["n1.>", "n1.web"]))
+        .is([get(17, Applied, "n1.>"), get(18, Applied, "n1.web")]);
+    play.answer(17, message_of(Applied, "n1.web", 5, "1")).nothing();
+    let answer = body(&play.answer(18, message_of(Applied, "n1.web", 5, "1")).lines(), "a");
+    assert_eq!(keys(&answer), ["n1.web"]);
+    assert_eq!((&answer["malformed"][0]["key"], &answer["malformed_total"]), (&"n1.>".into(), &1.into()));
+}
+
+#[test]
+fn gaps_are_the_needs_whose_kind_nobody_answers() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"gaps"}"#).is([list(16, Registry)]);
+    play.answer(16, keys_of(Registry, &["port"])).is([get(17, Registry, "port")]);
+    play.answer(17, message_of(Registry, "port", 1, "1")).is([list(18, Needs)]);
+    play.answer(18, keys_of(Needs, &["n1.web.licence.x", "n1.web.port.http"])).is([get(
+        19,
+        Needs,
+        "n1.web.licence.x",
+    )]);
+    let answer = body(&play.answer(19, message_of(Needs, "n1.web.licence.x", 2, "1")).lines(), "a");
+    assert_eq!((keys(&answer), &answer["ok"]), (vec!["n1.web.licence.x"], &false.into()));
+    assert_eq!(answer["entries"][0].get("value"), None);
+}
+
+#[test]
+fn what_the_bus_refuses_is_an_error_that_says_what_to_do() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"needs"}"#).is([list(16, Needs)]);
+    let words = "bucket mesh-provisioner_needs does not exist: run mesh-provisioner init";
+    play.answer(16, jetstream::error(404, 10059, "stream not found"))
+        .is([format!("warn: answered 503: {words}"), format!("to _INBOX.a: 503 {words}")]);
+    play.ask("b", r#"{"what":"applied"}"#).is([list(17, Applied)]);
+    let words = "bucket mesh-provisioner_applied cannot be reached: JetStream does not answer on this bus: enable it, or wait until it has started";
+    play.tell(Event::Answer { call: 17, no_responders: true, body: vec![] })
+        .is([format!("warn: answered 503: {words}"), format!("to _INBOX.b: 503 {words}")]);
+}
+
+#[test]
+fn a_denied_read_fails_only_those_who_wait_for_it() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"needs"}"#).is([list(16, Needs)]);
+    play.ask("b", r#"{"what":"applied"}"#).is([list(17, Applied)]);
+    let words = "Permissions Violation for Publish to \"$JS.API.STREAM.INFO.KV_mesh-provisioner_needs\"";
+    let refused = format!(
+        "bucket mesh-provisioner_needs cannot be reached: the bus says {words:?}: grant the seat the rights that mesh-provisioner permissions seat prints"
+    );
+    play.tell(Event::Protest(words.to_owned())).is([
+        format!("warn: the bus says {words:?}"),
+        format!("warn: answered 503: {refused}"),
+        format!("to _INBOX.a: 503 {refused}"),
+    ]);
+    body(&play.answer(17, keys_of(Applied, &[])).lines(), "b");
+}
+
+#[test]
+fn one_value_that_cannot_be_read_is_an_error_and_no_short_list() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"applied"}"#).is([list(16, Applied)]);
+    play.answer(16, keys_of(Applied, &["n1.a", "n1.b"]))
+        .is([get(17, Applied, "n1.a"), get(18, Applied, "n1.b")]);
+    play.answer(17, message_of(Applied, "n1.a", 1, "1")).nothing();
+    let lines = play.answer(18, jetstream::error(500, 10008, "temporarily unavailable")).lines();
+    assert!(lines[1].starts_with("to _INBOX.a: 503 bucket mesh-provisioner_applied"), "{lines:?}");
+    play.answer(18, message_of(Applied, "n1.b", 1, "1")).nothing();
+}
+
+#[test]
+fn a_list_that_changes_between_its_pages_begins_again_and_ends() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"applied"}"#).is([list(16, Applied)]);
+    let page = |keys: &[&str], offset: usize, total: usize| {
+        let subjects: Vec<String> =
+            keys.iter().map(|key| format!("{}{key}", Bucket::Applied.subject_prefix())).collect();
+        jetstream::page(&subjects, offset, total, (9, AT))
+    };
+    let at_1 = |call: u64| list(call, Applied).replace("\"offset\":0", "\"offset\":1");
+    for call in [16, 18, 20] {
+        play.answer(call, page(&["n.a", "n.b"], 0, 3)).is([at_1(call + 1)]);
+        play.answer(call + 1, page(&["n.c"], 1, 2)).is([list(call + 2, Applied)]);
+    }
+    play.answer(22, page(&["n.a", "n.b"], 0, 3)).is([at_1(23)]);
+    let words = "bucket mesh-provisioner_applied changed faster than its keys could be listed: ask again";
+    play.answer(23, page(&["n.c"], 1, 2))
+        .is([format!("warn: answered 503: {words}"), format!("to _INBOX.a: 503 {words}")]);
+}
+
+#[test]
+fn what_is_not_read_within_four_seconds_is_an_error() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"applied"}"#).is([list(16, Applied)]);
+    play.answer(16, keys_of(Applied, &["n1.a", "n1.b"])).lines();
+    play.answer(17, message_of(Applied, "n1.a", 1, "1")).nothing();
+    let words = "not read within 4 s: 1 of 2 values of bucket mesh-provisioner_applied were read: ask again, for less at a time, or look at the load of the nats-server";
+    play.due_in(4_000..=4_000)
+        .is([format!("warn: answered 504: {words}"), format!("to _INBOX.a: 504 {words}")]);
+    // The late answer is nobody's any more.
+    play.answer(18, message_of(Applied, "n1.b", 1, "1")).nothing();
+}
+
+#[test]
+fn health_is_answered_without_the_bus() {
+    let mut play = Play::serving();
+    let answer = body(&play.ask("a", r#"{"what":"health"}"#).lines(), "a");
+    assert_eq!((&answer["ok"], &answer["health"]["ready"]), (&true.into(), &true.into()));
+    assert_eq!(answer["health"]["counters"]["requests"], 1);
+}
+
+#[test]
+fn a_wrong_request_is_an_error_at_once() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"needs","nodes":"n1"}"#).is([
+        "to _INBOX.a: 400 the field \"nodes\" is unknown; known are what, node, module, kind, collection, limit, after, stale_after",
+    ]);
+    let lines = play.ask("b", &" ".repeat(64 * 1024 + 1)).lines();
+    assert!(lines[0].starts_with("to _INBOX.b: 413 "), "{lines:?}");
+}

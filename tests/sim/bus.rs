@@ -1,0 +1,302 @@
+//! The fake bus: four streams, and the JSON API over them. It answers what nats-server would; what goes wrong on the
+//! way is the world's part.
+
+use crate::jetstream;
+use crate::keys::{Key, shown};
+use mesh_provisioner::bucket::Bucket;
+use mesh_provisioner::registry;
+use mesh_provisioner::wire::Outgoing;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A message that was stored, for ever: the judge looks at what was true when.
+#[derive(Debug, Clone)]
+pub(crate) struct Version {
+    pub(crate) key: Key,
+    pub(crate) sequence: u64,
+    pub(crate) headers: Vec<u8>,
+    pub(crate) data: Vec<u8>,
+    pub(crate) time: String,
+    /// Whether the key is deleted by it.
+    pub(crate) deleted: bool,
+    /// From which step on it was the key's newest, and from which on it was not any more.
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) bucket: Bucket,
+    pub(crate) versions: Vec<Version>,
+    last_sequence: u64,
+}
+
+/// What a write of the seat did, or why it must not have been.
+pub(crate) type Verdict<T> = Result<T, String>;
+
+impl Stream {
+    /// The newest messages, each key once, in the order of the subjects. What expired has none.
+    pub(crate) fn newest(&self) -> Vec<&Version> {
+        let mut newest: Vec<&Version> = self
+            .versions
+            .iter()
+            .filter(|version| version.until == u64::MAX && version.sequence > 0)
+            .collect();
+        newest.sort_by(|a, b| a.key.bytes.cmp(&b.key.bytes));
+        newest
+    }
+
+    fn end_of(&mut self, key: &Key, step: u64) {
+        let newest = self
+            .versions
+            .iter_mut()
+            .find(|version| version.until == u64::MAX && version.key.bytes == key.bytes);
+        if let Some(newest) = newest {
+            newest.until = step;
+        }
+    }
+
+    pub(crate) fn store(
+        &mut self,
+        key: Key,
+        headers: Vec<u8>,
+        data: Vec<u8>,
+        step: u64,
+        time: String,
+    ) -> u64 {
+        self.end_of(&key, step);
+        self.last_sequence += 1;
+        let text = String::from_utf8_lossy(&headers);
+        let deleted = text.contains("Nats-Marker-Reason")
+            || (text.contains("KV-Operation") && !text.contains("KV-Operation: PUT"));
+        let sequence = self.last_sequence;
+        self.versions.push(Version {
+            key,
+            sequence,
+            headers,
+            data,
+            time,
+            deleted,
+            from: step,
+            until: u64::MAX,
+        });
+        sequence
+    }
+
+    /// All messages of the key age out.
+    pub(crate) fn expire(&mut self, key: &Key, step: u64) {
+        self.end_of(key, step);
+        let gone = Version {
+            key: key.clone(),
+            sequence: 0,
+            headers: Vec::new(),
+            data: Vec::new(),
+            time: String::new(),
+            deleted: true,
+            from: step,
+            until: u64::MAX,
+        };
+        self.versions.push(gone);
+    }
+
+    /// The newest message whose subject matches `pattern`.
+    fn last_by(&self, pattern: &[u8]) -> Option<&Version> {
+        let all = self.newest();
+        all.into_iter()
+            .filter(|version| matches(pattern, &version.key.bytes))
+            .max_by_key(|version| version.sequence)
+    }
+
+    fn last_time(&self) -> &str {
+        self.versions
+            .iter()
+            .rfind(|version| version.sequence > 0)
+            .map_or("0001-01-01T00:00:00Z", |last| &last.time)
+    }
+}
+
+/// Whether a subject matches a pattern, both without the bucket's prefix.
+fn matches(pattern: &[u8], subject: &[u8]) -> bool {
+    let mut subject = subject.split(|byte| *byte == b'.');
+    for token in pattern.split(|byte| *byte == b'.') {
+        match (token, subject.next()) {
+            (b">", Some(_)) => return true,
+            (_, None) => return false,
+            (b"*", Some(_)) => {}
+            (token, Some(other)) if token != other => return false,
+            _ => {}
+        }
+    }
+    subject.next().is_none()
+}
+
+#[derive(Debug)]
+pub(crate) struct Bus {
+    pub(crate) streams: [Stream; 4],
+    /// How many keys a page of `STREAM.INFO` has.
+    pub(crate) page: usize,
+    /// Counts what happened, so that the judge can say what was true when.
+    pub(crate) step: u64,
+    /// The bus's own clock, which may be set to anything.
+    pub(crate) clock: u64,
+}
+
+impl Bus {
+    pub(crate) fn new(page: usize) -> Self {
+        let streams = Bucket::ALL.map(|bucket| Stream { bucket, versions: Vec::new(), last_sequence: 0 });
+        Bus { streams, page, step: 0, clock: 1_000_000 }
+    }
+
+    pub(crate) fn stream(&mut self, bucket: Bucket) -> &mut Stream {
+        self.streams.iter_mut().find(|stream| stream.bucket == bucket).expect("one stream a bucket")
+    }
+
+    pub(crate) fn time(&self) -> String {
+        format!("2026-11-29T13:26:{:02}.{:09}Z", self.clock / 1_000_000_000 % 60, self.clock % 1_000_000_000)
+    }
+
+    /// Somebody else writes.
+    pub(crate) fn write(&mut self, bucket: Bucket, key: Key, headers: Vec<u8>, data: Vec<u8>) {
+        let (step, time) = (self.step, self.time());
+        self.stream(bucket).store(key, headers, data, step, time);
+    }
+
+    /// Answers a request of the seat; `None` where nobody answers. An error is a fault of the seat.
+    pub(crate) fn answer(&mut self, request: &Outgoing) -> Verdict<Option<Vec<u8>>> {
+        let subject = request.subject.as_str();
+        if let Some(stream) = subject.strip_prefix("$JS.API.STREAM.INFO.") {
+            return Ok(Some(self.info(by_stream(stream)?, &request.body)?));
+        }
+        if let Some(stream) = subject.strip_prefix("$JS.API.STREAM.MSG.GET.") {
+            return Ok(Some(self.get(by_stream(stream)?, &request.body)?));
+        }
+        if let Some(key) = subject.strip_prefix("$KV.mesh-provisioner_registry.") {
+            return Ok(Some(self.seat_writes(key, request)?));
+        }
+        if subject == "$SRV.PING.mesh-provisioner" {
+            return Ok(None);
+        }
+        Err(format!("it publishes {subject:?}, where it has no right"))
+    }
+
+    fn info(&mut self, bucket: Bucket, body: &[u8]) -> Verdict<Vec<u8>> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Body {
+            subjects_filter: String,
+            offset: usize,
+        }
+        let body: Body = serde_json::from_slice(body).map_err(|why| format!("bad STREAM.INFO: {why}"))?;
+        let page = self.page;
+        let stream = self.stream(bucket);
+        let prefix = bucket.subject_prefix();
+        let pattern = body.subjects_filter.strip_prefix(&prefix).ok_or("a filter for another bucket")?;
+        let matching: Vec<String> = stream
+            .newest()
+            .into_iter()
+            .filter(|version| matches(pattern.as_bytes(), &version.key.bytes))
+            .map(|version| format!("{prefix}{}", version.key.shown()))
+            .collect();
+        let from = body.offset.min(matching.len());
+        let to = (from + page).min(matching.len());
+        let last = (stream.last_sequence, stream.last_time());
+        Ok(jetstream::page(&matching[from..to], from, matching.len(), last))
+    }
+
+    fn get(&mut self, bucket: Bucket, body: &[u8]) -> Verdict<Vec<u8>> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Body {
+            last_by_subj: String,
+        }
+        let body: Body = serde_json::from_slice(body).map_err(|why| format!("bad STREAM.MSG.GET: {why}"))?;
+        let prefix = bucket.subject_prefix();
+        let pattern = body.last_by_subj.strip_prefix(&prefix).ok_or("a key of another bucket")?;
+        let Some(version) = self.stream(bucket).last_by(pattern.as_bytes()) else {
+            return Ok(jetstream::no_message());
+        };
+        Ok(jetstream::message(&jetstream::Stored {
+            subject: &format!("{prefix}{}", shown(&version.key.bytes)),
+            sequence: version.sequence,
+            headers: &version.headers,
+            data: &version.data,
+            time: &version.time,
+        }))
+    }
+
+    /// A compare-and-set write of the registry. The rules of the seat are checked where they could be broken.
+    fn seat_writes(&mut self, key: &str, request: &Outgoing) -> Verdict<Vec<u8>> {
+        let header =
+            |name: &str| request.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+        let stream = header("Nats-Expected-Stream");
+        if stream.map(String::as_str) != Some("KV_mesh-provisioner_registry") {
+            return Err(format!("a write of {key:?} that expects the stream {stream:?}"));
+        }
+        let expected: u64 = header("Nats-Expected-Last-Subject-Sequence")
+            .and_then(|sequence| sequence.parse().ok())
+            .ok_or_else(|| format!("a write of {key:?} that expects no sequence"))?;
+        let (step, time) = (self.step, self.time());
+        let stream = self.stream(Bucket::Registry);
+        let newest = stream.last_by(key.as_bytes());
+        if newest.map_or(0, |version| version.sequence) != expected {
+            return Ok(jetstream::conflict(newest.map_or(0, |version| version.sequence)));
+        }
+        let before = newest.filter(|version| !version.deleted).map(|version| version.data.clone());
+        let own_entry = registry::ENTRIES.iter().find(|entry| entry.kind == key);
+        let headers = match (header("KV-Operation"), own_entry) {
+            (None, Some(_)) => {
+                if before.as_ref().is_some_and(|before| means_the_same(before, &request.body)) {
+                    return Err(format!("a write of {key:?} that changes nothing"));
+                }
+                Vec::new()
+            }
+            (Some(operation), None) if operation == "DEL" => {
+                if before.is_none() {
+                    return Err(format!("a deletion of {key:?}, which is not there"));
+                }
+                b"NATS/1.0\r\nKV-Operation: DEL\r\n\r\n".to_vec()
+            }
+            (None, None) => return Err(format!("a put of {key:?}, which is no kind of ours")),
+            (Some(operation), _) => return Err(format!("{operation} of the kind {key:?}")),
+        };
+        let key = Key { bytes: key.as_bytes().to_vec(), names: registry_names(key) };
+        let sequence = stream.store(key, headers, request.body.clone(), step, time);
+        Ok(jetstream::stored("KV_mesh-provisioner_registry", sequence))
+    }
+
+    /// What the registry lacks to be as it should be.
+    pub(crate) fn registry_faults(&mut self) -> Vec<String> {
+        let newest = self.stream(Bucket::Registry).newest();
+        let alive: Vec<&Version> = newest.into_iter().filter(|version| !version.deleted).collect();
+        let mut faults = Vec::new();
+        for entry in &registry::ENTRIES {
+            let found = alive.iter().find(|version| version.key.bytes == entry.kind.as_bytes());
+            if !found.is_some_and(|version| means_the_same(&version.data, entry.to_json().as_bytes())) {
+                faults.push(format!("{:?} has {found:?}", entry.kind));
+            }
+        }
+        let foreign = alive.iter().filter(|version| {
+            !version.key.is_elusive()
+                && !registry::ENTRIES.iter().any(|entry| version.key.bytes == entry.kind.as_bytes())
+        });
+        faults.extend(foreign.map(|version| format!("{:?} is still there", version.key.shown())));
+        faults
+    }
+}
+
+/// The names of a key of the registry that the seat itself writes or deletes.
+fn registry_names(key: &str) -> Option<Vec<String>> {
+    registry::entry(key).map(|entry| vec![entry.kind.to_owned()])
+}
+
+fn by_stream(stream: &str) -> Verdict<Bucket> {
+    let found = Bucket::ALL.into_iter().find(|bucket| bucket.stream() == stream);
+    found.ok_or_else(|| format!("the stream {stream:?} is none of the seat's"))
+}
+
+/// Whether two values are the same JSON; a repeated field makes a difference.
+fn means_the_same(a: &[u8], b: &[u8]) -> bool {
+    let parse = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).ok();
+    let fields = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b':').count();
+    matches!((parse(a), parse(b)), (Some(a), Some(b)) if a == b) && fields(a) == fields(b)
+}

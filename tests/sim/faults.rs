@@ -1,0 +1,59 @@
+//! What goes wrong in a run, and how often: drawn from its seed.
+
+use crate::dice::Dice;
+
+/// Each is so many of a thousand.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Faults {
+    /// A request is lost on its way to the bus.
+    pub(crate) lose_request: u32,
+    /// It is done, and its answer is lost.
+    pub(crate) lose_answer: u32,
+    /// The answer comes late, and so behind others.
+    pub(crate) delay: u32,
+    /// The longest such delay, in milliseconds.
+    pub(crate) longest_delay: u64,
+    /// The bus refuses.
+    pub(crate) refuse: u32,
+    /// The bus denies the publish.
+    pub(crate) deny: u32,
+    /// The answer cannot be read.
+    pub(crate) garble: u32,
+    /// The answer comes twice.
+    pub(crate) repeat: u32,
+    /// An attempt to connect fails.
+    pub(crate) no_connection: u32,
+    /// How many times in the run: the connection breaks, JetStream is off for a while, the machine sleeps.
+    pub(crate) breaks: usize,
+    pub(crate) outages: usize,
+    pub(crate) sleeps: usize,
+    /// How often somebody else writes the registry, and nodes write their own.
+    pub(crate) registry_writes: usize,
+    pub(crate) node_writes: usize,
+}
+
+impl Faults {
+    pub(crate) fn drawn(dice: &mut Dice) -> Self {
+        let rate = |dice: &mut Dice, most: usize| match dice.below(3) {
+            0 => u32::try_from(dice.below(most)).unwrap(),
+            _ => 0,
+        };
+        let count = |dice: &mut Dice, most: usize| if dice.chance(500) { dice.below(most) } else { 0 };
+        Faults {
+            lose_request: rate(dice, 100),
+            lose_answer: rate(dice, 100),
+            delay: rate(dice, 300),
+            longest_delay: *dice.pick(&[5, 50, 500, 7_000]),
+            refuse: rate(dice, 60),
+            deny: rate(dice, 40),
+            garble: rate(dice, 60),
+            repeat: rate(dice, 300),
+            no_connection: rate(dice, 900),
+            breaks: count(dice, 12),
+            outages: count(dice, 4),
+            sleeps: count(dice, 4),
+            registry_writes: count(dice, 30),
+            node_writes: count(dice, 60),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The seat over a fake bus, thousands of lives of it, each from a seed.
+//!
+//! `SIM_SEED=17 cargo test --test sim` plays one life; `SIM_SEEDS=100000` plays so many, from a new first seed.
+
+#[path = "../support/jetstream.rs"]
+mod jetstream;
+
+mod bus;
+mod canary;
+mod dice;
+mod faults;
+mod judge;
+mod keys;
+mod world;
+
+use canary::{Canary, Plant};
+use mesh_provisioner::seat::Seat;
+use std::panic;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use world::{Tally, run, settings};
+
+/// How many lives are played by default, and within how many a planted fault must be found.
+const SEEDS: u64 = 2_000;
+const CANARY_SEEDS: u64 = 300;
+
+/// Plays one life. A panic of the seat counts as a broken rule.
+fn life(seed: u64) -> Result<Tally, String> {
+    panic::catch_unwind(|| run(seed, &mut Seat::new(settings(seed)))).unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<String>().map(String::as_str);
+        Err(format!("the seat panicked: {}", words.or(panic.downcast_ref().copied()).unwrap_or("?")))
+    })
+}
+
+fn variable(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text:?}")))
+}
+
+#[test]
+fn no_rule_is_broken_in_any_life_and_the_registry_gets_well() {
+    if let Some(seed) = variable("SIM_SEED") {
+        println!("SIM_SEED={seed}");
+        let tally = life(seed).unwrap_or_else(|why| panic!("SIM_SEED={seed}: {why}"));
+        println!("{tally:?}");
+        return;
+    }
+    // The default lives are always the same; a longer run begins elsewhere each time.
+    let (first, seeds) = match variable("SIM_SEEDS") {
+        None => (0, SEEDS),
+        Some(seeds) => (u64::from(std::process::id()) << 32, seeds),
+    };
+    println!("seeds {first} to {}", first + seeds - 1);
+    let start = Instant::now();
+    let next = AtomicU64::new(first);
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let total = thread::scope(|scope| {
+        let play = || {
+            let mut total = Tally::default();
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= first + seeds {
+                    return total;
+                }
+                let tally = life(seed).unwrap_or_else(|why| panic!("SIM_SEED={seed}: {why}"));
+                total.steps += tally.steps;
+                total.pages += tally.pages;
+                total.errors += tally.errors;
+                total.simulated += tally.simulated;
+            }
+        };
+        let players: Vec<_> = (0..threads).map(|_| scope.spawn(play)).collect();
+        let tallies: Vec<_> =
+            players.into_iter().map(|player| player.join().expect("a life without a broken rule")).collect();
+        tallies.into_iter().fold((0, 0, 0, Duration::ZERO), |sum, tally| {
+            (sum.0 + tally.steps, sum.1 + tally.pages, sum.2 + tally.errors, sum.3 + tally.simulated)
+        })
+    });
+    let (steps, pages, errors, simulated) = total;
+    println!(
+        "{seeds} lives of {} s in all, {steps} steps, {pages} good pages, {errors} error answers, in {:?}",
+        simulated.as_secs(),
+        start.elapsed()
+    );
+    // A simulation in which nothing is asked, or everything fails, proves nothing.
+    assert!(pages > seeds * 5, "{pages} good pages in {seeds} lives");
+    assert!(errors > seeds / 10, "{errors} error answers in {seeds} lives");
+}
+
+/// The first seed at which the planted fault is found, and in which words.
+fn found(plant: Plant) -> String {
+    for seed in 0..CANARY_SEEDS {
+        if let Err(why) = run(seed, &mut Canary::new(Seat::new(settings(seed)), plant)) {
+            return why;
+        }
+    }
+    panic!("{plant:?} is not found in {CANARY_SEEDS} lives");
+}
+
+#[test]
+fn a_key_that_is_dropped_from_a_listing_is_found() {
+    let why = found(Plant::DropsAKey);
+    assert!(
+        why.contains("was there all the time and is not in the answer") || why.contains("malformed where"),
+        "{why}"
+    );
+}
+
+#[test]
+fn a_second_answer_is_found() {
+    let why = found(Plant::AnswersTwice);
+    assert!(why.contains("who waits for none"), "{why}");
+}
+
+#[test]
+fn a_request_that_is_never_answered_is_found() {
+    let why = found(Plant::ForgetsAnAnswer);
+    assert!(why.contains("waits since"), "{why}");
+}
+
+#[test]
+fn a_deletion_after_an_incomplete_read_is_found() {
+    let why = found(Plant::DeletesOnAPartialList);
+    assert!(why.contains("DEL of the kind"), "{why}");
+}
+
+#[test]
+fn a_write_that_changes_nothing_is_found() {
+    let why = found(Plant::WritesAgain);
+    assert!(why.contains("changes nothing"), "{why}");
+}
+
+#[test]
+fn a_registry_that_never_gets_well_is_found() {
+    let why = found(Plant::SkipsAKind);
+    assert!(why.contains("the registry is not right"), "{why}");
+}
