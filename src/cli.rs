@@ -105,9 +105,28 @@ enum Command {
     Health(health::Health),
 }
 
+/// The version, and the commit where build.rs knew it.
+fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("MESH_PROVISIONER_COMMIT") {
+        Some(commit) => format!("mesh-provisioner {version} ({commit})\n"),
+        None => format!("mesh-provisioner {version}\n"),
+    }
+}
+
 /// Runs the command that `arguments` name, and says how it ended.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
-    let arguments: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
+    // Read as well as it can be, it would be another name.
+    let arguments: Vec<String> = match arguments.map(OsString::into_string).collect() {
+        Ok(arguments) => arguments,
+        Err(argument) => {
+            output::complain(&format!(
+                "the argument {:?} is not UTF-8: give one that is",
+                argument.to_string_lossy()
+            ));
+            return Exit::Usage;
+        }
+    };
     let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     // Without a command it serves, also when only options of `serve` are given.
     let serves = match arguments.first() {
@@ -119,7 +138,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     }
     let command = match Arguments::from_args(&["mesh-provisioner"], &arguments) {
         Ok(Arguments { version: true, .. }) => {
-            return output::print(&format!("mesh-provisioner {}\n", env!("CARGO_PKG_VERSION")));
+            return output::print(&version());
         }
         Ok(Arguments { command: Some(command), .. }) => command,
         Ok(Arguments { command: None, .. }) => return Exit::Usage,

@@ -19,6 +19,10 @@ pub const SERVICE: &str = "mesh-provisioner";
 /// What the seat's private inbox starts with. No other account may subscribe it.
 pub const INBOX: &str = "_INBOX_mesh-provisioner";
 
+/// The longest line of the protocol that a nats-server takes unless it is told otherwise, in bytes. It does not say
+/// what it was told, and closes the connection of whoever sends a longer one.
+pub const MAX_LINE_BYTES: usize = 4096;
+
 /// Headers of a message, in the order in which they are sent.
 pub type Headers = Vec<(&'static str, String)>;
 
@@ -41,5 +45,11 @@ impl Outgoing {
         let lines: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 3).sum();
         let headers = if self.headers.is_empty() { 0 } else { "NATS/1.0\r\n\r\n".len() + lines };
         self.body.len() + headers
+    }
+
+    /// How many bytes the line of the protocol takes at most that announces it: its subjects and two sizes.
+    pub fn line_bytes(&self) -> usize {
+        let reply = self.reply.as_ref().map_or(0, String::len);
+        "HPUB   10000000 10000000\r\n".len() + self.subject.len() + reply
     }
 }

@@ -20,8 +20,8 @@ use super::faults::{explain, look_at};
 use super::probe::probe;
 use super::watch::Watch;
 use crate::config::{Auth, Connection, nkey_seed};
-use crate::wire::Outgoing;
 use crate::wire::direct::{self, Part};
+use crate::wire::{MAX_LINE_BYTES, Outgoing};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::fs;
 use std::io;
@@ -489,7 +489,8 @@ impl LinkThread {
     fn publish(&self, connection: &::nats::Connection, message: &Outgoing) {
         self.shared.queued_bytes.fetch_sub(message.body.len(), Ordering::Relaxed);
         // The server closes the connection of whoever sends a larger message, and the crate does not look.
-        let fits = message.payload_bytes() <= connection.max_payload();
+        let fits =
+            message.payload_bytes() <= connection.max_payload() && message.line_bytes() <= MAX_LINE_BYTES;
         let headers = message.headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
         let headers: Option<::nats::HeaderMap> = (!message.headers.is_empty()).then(|| headers.collect());
         let sent = fits

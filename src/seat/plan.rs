@@ -8,7 +8,7 @@ use super::values::Found;
 use crate::bucket::Bucket;
 use crate::name;
 use crate::registry::{self, Entry};
-use crate::wire::jetstream::Request;
+use crate::wire::jetstream::{self, Request};
 
 /// How much of a stored value is shown, in bytes.
 const SHOWN_BYTES: usize = 400;
@@ -18,7 +18,8 @@ const SHOWN_BYTES: usize = 400;
 pub struct Plan {
     /// The keys to put right.
     pub changes: Vec<Change>,
-    /// Keys that are no kind and cannot be deleted, since the bus cannot be asked for them by their name.
+    /// Keys that are no kind and cannot be deleted, since the bus cannot be asked for them by their name, or cannot be
+    /// told it in one line.
     pub unnameable: Vec<String>,
 }
 
@@ -80,6 +81,10 @@ fn decide(stored: Vec<(String, Found)>) -> Plan {
     for (key, found) in stored {
         let entry = registry::ENTRIES.iter().find(|entry| name::encode(entry.kind) == key);
         let (old, expected) = match found {
+            Found::Message(_) if !jetstream::can_be_written(&key) => {
+                plan.unnameable.push(key);
+                continue;
+            }
             Found::Message(message) => {
                 if entry.is_some_and(|entry| entry.says_the_same_as(&message.value)) {
                     there.push(key);
@@ -172,8 +177,10 @@ mod tests {
         stored.push(message("licence", 23, "[1]"));
         stored.push(gone("gone", 24));
         stored.push(("\u{fffd}".to_owned(), Found::Unnameable));
+        let long = "x".repeat(4000);
+        stored.push(message(&long, 25, "[2]"));
         let plan = decide(stored);
-        assert_eq!(plan.unnameable, ["\u{fffd}"]);
+        assert_eq!(plan.unnameable, ["\u{fffd}", &long]);
         let changes = plan.changes.iter().map(|change| {
             (
                 change.key.as_str(),

@@ -218,18 +218,14 @@ impl Page {
     pub fn add(&mut self, place: &str, entry: Option<String>, complaints: Vec<String>) -> bool {
         let listed = complaints.len().min(MAX_MALFORMED_LISTED - self.malformed.len());
         let cost: usize = entry.iter().chain(&complaints[..listed]).map(|text| text.len() + 1).sum();
-        // Two keys can look the same where bytes are shown as U+FFFD: a page never ends between them.
-        let same_place = self.last_place.as_deref() == Some(place);
         let empty = self.entries.is_empty() && self.malformed.len() == self.placeless;
         let full = self.used + cost + json_size(place) > self.budget
             || (entry.is_some() && self.entries.len() >= self.limit);
-        if full && !empty && !same_place {
-            self.more = true;
+        if full && !empty && self.end_before(place) {
             return false;
         }
         // Look-alikes without end would outgrow the page: those that do not fit are only counted.
-        let (listed, cost) =
-            if full && same_place { (0, entry.as_ref().map_or(0, String::len)) } else { (listed, cost) };
+        let (listed, cost) = if full && self.ends_with(place) { (0, 0) } else { (listed, cost) };
         self.used += cost;
         self.entries.extend(entry);
         self.malformed_total += complaints.len();
@@ -251,9 +247,18 @@ impl Page {
         self.last_place = Some(place.to_owned());
     }
 
-    /// Says that there is more behind the last place.
-    pub const fn leave_rest(&mut self) {
-        self.more = true;
+    /// Ends the page before `place`; `false` if it cannot end there, since the last place looks the same.
+    #[must_use]
+    pub fn end_before(&mut self, place: &str) -> bool {
+        let may_end = !self.ends_with(place);
+        self.more |= may_end;
+        may_end
+    }
+
+    /// Whether `place` looks like the last one. Two keys can look the same where bytes are shown as U+FFFD: a page
+    /// never ends between them, for the next one begins behind both.
+    fn ends_with(&self, place: &str) -> bool {
+        self.last_place.as_deref() == Some(place)
     }
 
     /// Whether it holds no entry and no complaint.

@@ -1,6 +1,7 @@
 //! Reading buckets that hold anything at all.
 
 mod broken;
+mod bulk;
 
 use serde_json::{Value, json};
 

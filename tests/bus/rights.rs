@@ -190,3 +190,37 @@ fn an_acknowledgement_that_a_node_sends_into_the_registry_is_put_right_by_the_ne
     assert_eq!(marker.header("KV-Operation").as_deref(), Some("DEL"));
     assert_eq!(reader.ask(&json!({})).good().entries().len(), KINDS);
 }
+
+#[test]
+fn a_key_that_is_too_long_to_be_written_by_the_seat_does_not_break_its_connection() {
+    let mesh = Mesh::start();
+    let (attic, reader, tester) = (mesh.node("attic"), mesh.reader(), mesh.tester());
+    // It fits the line in which a node names it, and no line that has a subject for an answer too.
+    let long = "x".repeat(4_020);
+    for key in [long.as_str(), "short"] {
+        let reply = format!("$KV.{REGISTRY}.{key}");
+        attic.publish_with(format!("$KV.{NEEDS}.attic.x"), Some(reply.as_bytes()), &[], "1");
+    }
+    wait::until("both acknowledgements in the registry", PATIENCE, || {
+        let keys = tester.kv_keys(REGISTRY);
+        let there = keys.contains(&long) && keys.contains(&"short".to_owned());
+        there.then_some(()).ok_or_else(|| format!("{keys:?}"))
+    });
+
+    let mark = mesh.seat.mark();
+    mesh.seat.signal("HUP");
+    mesh.seat.wait_for_log_since(mark, "registry in place: 0 put, 1 deleted, 13 unchanged", PATIENCE);
+    let said = mesh.seat.wait_for_log_since(mark, "is no kind and cannot be deleted by its name", PATIENCE);
+    assert!(said.contains(&long), "{said}");
+    let answer = reader.ask(&json!({})).good();
+    assert_eq!((answer.entries().len(), answer.complaints()), (KINDS, vec![(long.as_str(), "token")]));
+    let health = reader.ask(&json!({"what": "health"})).good();
+    assert_eq!(health.body()["health"]["counters"]["connections"], 1);
+    assert_eq!(health.body()["ok"], true, "{}", health.text());
+
+    // As the log says: an administrator can.
+    mesh.admin()
+        .api(&format!("STREAM.PURGE.KV_{REGISTRY}"), &json!({"filter": format!("$KV.{REGISTRY}.{long}")}));
+    let answer = reader.ask(&json!({})).good();
+    assert_eq!((answer.entries().len(), answer.complaints()), (KINDS, vec![]));
+}

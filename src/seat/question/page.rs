@@ -13,9 +13,13 @@ use crate::wire::jetstream::Message;
 use crate::wire::request::{Ask, MAX_LIMIT, What};
 use std::collections::BTreeSet;
 
-/// How many keys an answer looks at before it ends the page, unless it has found nothing yet: bounds the work of
-/// one request whatever the bucket holds.
+/// How many keys, and how many bytes of values, a page looks at: bounds the work of one request whatever the bucket
+/// holds, deleted keys and values that no answer can hold included.
 const KEYS_A_PAGE: usize = 4096;
+const BYTES_A_PAGE: usize = 8 * 1024 * 1024;
+
+/// How many keys a page looks at that has found nothing by then. It says where to go on all the same.
+const KEYS_OF_AN_EMPTY_PAGE: usize = 4 * KEYS_A_PAGE;
 
 /// A page of entries being gathered.
 #[derive(Debug)]
@@ -28,6 +32,8 @@ pub(in crate::seat) struct PageQuestion {
     /// For `gaps`: the kinds that the registry answers.
     answered_kinds: BTreeSet<String>,
     page: Page,
+    /// How many bytes of values it has looked at.
+    bytes: usize,
     pub(super) outcome: Option<Result<String, Refusal>>,
 }
 
@@ -58,6 +64,7 @@ impl PageQuestion {
             stage: Stage::Done,
             answered_kinds: BTreeSet::new(),
             page,
+            bytes: 0,
             outcome: None,
         };
         question.stage = match question.ask.what {
@@ -142,20 +149,23 @@ impl PageQuestion {
                         Stage::Entries(scan)
                     }
                     Scanned::Key(key, found) => {
-                        let looked_enough = scan.given() > KEYS_A_PAGE && !self.page.is_empty();
-                        if looked_enough && !matches!(found, Found::Gone { .. }) {
-                            self.page.leave_rest();
+                        let ends_here = self.has_looked_enough(scan.given()) && self.page.end_before(&key);
+                        if ends_here || !self.add(&key, &found) {
                             return self.answer(&scan);
                         }
-                        if !self.add(&key, &found) {
-                            return self.answer(&scan);
-                        }
+                        self.bytes += found.message().map_or(0, |message| message.value.len());
                         Stage::Entries(scan)
                     }
                     Scanned::End => return self.answer(&scan),
                 },
             };
         }
+    }
+
+    /// Whether the page has looked at enough when it comes to its `keys`th key.
+    fn has_looked_enough(&self, keys: usize) -> bool {
+        let most = if self.page.is_empty() { KEYS_OF_AN_EMPTY_PAGE } else { KEYS_A_PAGE };
+        keys > most || self.bytes > BYTES_A_PAGE
     }
 
     /// Whether `key` lies behind `after`, within reach, and is what is asked for.

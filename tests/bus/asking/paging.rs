@@ -1,5 +1,7 @@
 //! Pages: each key once, whatever the page size and whoever writes meanwhile.
 
+use std::collections::VecDeque;
+
 use serde_json::{Value, json};
 
 use super::without_seat;
@@ -8,6 +10,8 @@ use crate::support::mesh::Mesh;
 use crate::support::seat::KINDS;
 use crate::support::setup::Setup;
 use crate::support::verb::Answer;
+use crate::support::wait::PATIENCE;
+use crate::support::wire::headers;
 
 const MANY: usize = 2_500;
 
@@ -200,4 +204,51 @@ fn more_malformed_keys_than_an_answer_lists_are_counted() {
     assert_eq!(said, keys[..100]);
     assert_eq!(answer.body()["malformed_total"], 151);
     assert_eq!(answer.next(), None);
+}
+
+#[test]
+fn no_page_ends_between_keys_that_look_alike() {
+    // How many keys the seat looks at for one page.
+    const KEYS_A_PAGE: usize = 4_096;
+    let mesh = Mesh::start();
+    let (reader, tester) = (mesh.reader(), mesh.tester());
+    let before = (1..KEYS_A_PAGE).map(|at| format!("a.{at:04}").into_bytes());
+    let look_alikes = [b"b.\xfe".to_vec(), b"b.\xff".to_vec()];
+    tester.kv_put_all(NEEDS, before.chain(look_alikes).map(|key| (key, "1")));
+    tester.kv_put(NEEDS, "n1.web.port.http", "1");
+    let pages = reader.ask_all(&json!({"what": "needs"}));
+    assert_eq!(pages.iter().flat_map(Answer::keys).collect::<Vec<_>>(), ["n1.web.port.http"]);
+    assert!(pages.len() > 1, "the keys are more than one page looks at");
+    let said: u64 = pages.iter().filter_map(|page| page.body()["malformed_total"].as_u64()).sum();
+    assert_eq!(said, KEYS_A_PAGE as u64 + 1);
+}
+
+#[test]
+fn no_request_reads_a_bucket_without_end() {
+    let mesh = Mesh::start();
+    let (reader, tester) = (mesh.reader(), mesh.tester());
+    // Deleted keys leave their markers, and no entry in the answer.
+    let deleted = headers(&[("KV-Operation", "DEL")]);
+    let mut under_way = VecDeque::new();
+    for at in 0..17_000 {
+        let subject = format!("$KV.{NEEDS}.n1.web.port.p{at:05}");
+        under_way.push_back(tester.request_later(subject, &deleted, ""));
+        if under_way.len() == 256 {
+            under_way.pop_front().expect("256 of them").next(PATIENCE).expect("an acknowledgement");
+        }
+    }
+    tester.kv_put(NEEDS, "n2.web.port.http", "1");
+    let pages = reader.ask_all(&json!({"what": "needs"}));
+    assert_eq!(pages.iter().flat_map(Answer::keys).collect::<Vec<_>>(), ["n2.web.port.http"]);
+    assert_eq!(pages.len(), 2, "more markers than one request looks at");
+
+    // Values that no answer can hold take no room in it.
+    let large = json!("x".repeat(900_000)).to_string();
+    let keys: Vec<String> = (0..12).map(|at| format!("n1.m{at:02}")).collect();
+    for key in &keys {
+        tester.kv_put(APPLIED, key, &large);
+    }
+    let pages = reader.ask_all(&json!({"what": "applied"}));
+    assert_eq!(pages.iter().flat_map(Answer::keys).collect::<Vec<_>>(), keys);
+    assert_eq!(pages.len(), 2, "more bytes than one request looks at");
 }
