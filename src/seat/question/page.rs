@@ -19,7 +19,7 @@ const KEYS_A_PAGE: usize = 4096;
 const BYTES_A_PAGE: usize = 8 * 1024 * 1024;
 
 /// How many keys a page looks at that has found nothing by then. It says where to go on all the same.
-const KEYS_OF_AN_EMPTY_PAGE: usize = 4 * KEYS_A_PAGE;
+const KEYS_OF_AN_EMPTY_PAGE: usize = 2 * KEYS_A_PAGE;
 
 /// A page of entries being gathered.
 #[derive(Debug)]
