@@ -105,6 +105,15 @@ enum Command {
     Health(health::Health),
 }
 
+/// The version, and the commit where build.rs knew it.
+fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("MESH_PROVISIONER_COMMIT") {
+        Some(commit) => format!("mesh-provisioner {version} ({commit})\n"),
+        None => format!("mesh-provisioner {version}\n"),
+    }
+}
+
 /// Runs the command that `arguments` name, and says how it ended.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let arguments: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
@@ -119,7 +128,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     }
     let command = match Arguments::from_args(&["mesh-provisioner"], &arguments) {
         Ok(Arguments { version: true, .. }) => {
-            return output::print(&format!("mesh-provisioner {}\n", env!("CARGO_PKG_VERSION")));
+            return output::print(&version());
         }
         Ok(Arguments { command: Some(command), .. }) => command,
         Ok(Arguments { command: None, .. }) => return Exit::Usage,

@@ -355,7 +355,10 @@ impl Seat {
             return self.notice(Level::Warn, "without reply", text, now);
         };
         if let Some(other) = asking_seat(subject, body) {
-            return self.note_other(other, now);
+            if other.id != self.settings.identity.id && self.is_up() && self.stopping.is_none() {
+                self.presence.note_question(other, now);
+            }
+            return;
         }
         if !reply::may_answer(&reply, &self.settings.reply_prefixes) {
             self.counters.refused_replies += 1;
@@ -379,12 +382,6 @@ impl Seat {
                 }
             };
             self.send(reply, Vec::new(), body);
-        }
-    }
-
-    fn note_other(&mut self, other: Identity, now: Duration) {
-        if other.id != self.settings.identity.id && self.is_up() && self.stopping.is_none() {
-            self.presence.note(other, now);
         }
     }
 
@@ -504,8 +501,9 @@ impl Seat {
                 self.pass.heard(slot, body, now, jitter);
             }
             Owner::Presence => {
-                if let Some(other) = body.ok().and_then(service::parse_ping) {
-                    self.note_other(other, now);
+                let other = body.ok().and_then(service::parse_ping);
+                if let Some(other) = other.filter(|other| other.id != self.settings.identity.id) {
+                    self.presence.note(other);
                 }
             }
         }

@@ -21,7 +21,7 @@ connecting! {
     #[argh(
         subcommand,
         name = "check",
-        note = "Run it under the seat's account, with the seat running or not. One line for each thing: ok; wrong, with\\nwhat mends it; or unknown, where this account may not look. Nothing is changed: the registry write that is\\ntried is one that the bus must refuse. A verb of the registry is asked with an empty request, if the account\\nmay. A request to the seat that comes in the very moment in which the subscription is tried is answered 503,\\nask again. The server's log notes what it denies.\\n\\nExit status: 0 nothing is wrong; 1 something is; 78 the configuration is wrong.",
+        note = "Run it under the seat's account, with the seat running or not. One line for each thing: ok; wrong, with\nwhat mends it; or unknown, where this account may not look. Nothing is changed: the registry write that is\ntried is one that the bus must refuse. A verb of the registry is asked with an empty request, if the account\nmay. A request to the seat that comes in the very moment in which the subscription is tried is answered 503,\nask again. The server's log notes what it denies.\n\nExit status: 0 nothing is wrong; 1 something is; 78 the configuration is wrong.",
         example = "{command_name} --creds /etc/mesh-provisioner/seat.creds"
     )]
     pub(super) struct Check {

@@ -47,16 +47,20 @@ impl Presence {
         begins
     }
 
-    /// Remembers another holder, and wants to ask too if it may not know of us yet.
-    pub(super) fn note(&mut self, other: Identity, now: Duration) {
-        let is_news = !self.heard.contains(&other) && self.heard.len() < MAX_OTHERS;
-        if is_news {
+    /// Remembers another holder that answered.
+    pub(super) fn note(&mut self, other: Identity) {
+        if !self.heard.contains(&other) && self.heard.len() < MAX_OTHERS {
             self.heard.push(other);
         }
-        // One that came after our last question has not heard it.
-        if is_news || self.ends.is_none() {
+    }
+
+    /// Remembers another holder that asked, and wants to ask too if that one may not know of us yet: it is new, so it
+    /// may have come after our last question; or our last question was long ago.
+    pub(super) fn note_question(&mut self, other: Identity, now: Duration) {
+        if self.ends.is_none() || !(self.heard.contains(&other) || self.known.contains(&other)) {
             self.due = Some(now);
         }
+        self.note(other);
     }
 
     /// Once the answers are all there: the holders that were not known before.

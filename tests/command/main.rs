@@ -7,3 +7,4 @@ mod support;
 mod check;
 mod permissions;
 mod plan;
+mod schema;

@@ -27,14 +27,19 @@ fn list_of(keys: &[String]) -> Vec<u8> {
     keys_of(Applied, &keys.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
+/// A question that equals no other: equal ones would share their answer.
+fn unlike(at: u64) -> String {
+    format!(r#"{{"what":"needs","module":"m{at}"}}"#)
+}
+
 #[test]
 fn four_listings_at_a_time_and_the_others_in_their_order() {
     let mut play = Play::serving();
     for call in 16..20 {
-        assert_eq!(listings(play.ask(&call.to_string(), r#"{"what":"needs"}"#)), [call]);
+        assert_eq!(listings(play.ask(&call.to_string(), &unlike(call))), [call]);
     }
     for later in 20..25 {
-        play.ask(&later.to_string(), r#"{"what":"needs"}"#).nothing();
+        play.ask(&later.to_string(), &unlike(later)).nothing();
     }
     for call in 16..21 {
         let lines = play.answer(call, keys_of(Needs, &[])).lines();
@@ -47,7 +52,7 @@ fn four_listings_at_a_time_and_the_others_in_their_order() {
 fn the_registry_pass_waits_for_a_listing_like_everybody() {
     let mut play = Play::serving();
     for call in 16..21 {
-        play.ask(&call.to_string(), r#"{"what":"needs"}"#).lines();
+        play.ask(&call.to_string(), &unlike(call)).lines();
     }
     let lines = play.tell(Event::Reload).lines();
     assert_eq!(calls(&lines, "$JS.API.STREAM.INFO"), [0_u64; 0], "{lines:?}");
@@ -91,7 +96,7 @@ fn a_large_question_does_not_hold_up_a_small_one() {
 fn sixty_four_are_under_way_and_1024_wait_and_the_next_is_refused() {
     let mut play = Play::serving();
     for at in 0..64 + 1_024 {
-        let lines = play.ask(&at.to_string(), r#"{"what":"needs"}"#).lines();
+        let lines = play.ask(&at.to_string(), &unlike(at)).lines();
         assert_eq!(lines.len(), usize::from(at < 4), "{lines:?}");
     }
     let words = "the seat is full: 64 requests are under way and 1024 wait: ask again later";

@@ -1,7 +1,7 @@
 //! The connection: attempts and their waits, its loss, a move to another server.
 
 use crate::play::{Play, asked, down, list, ping, up};
-use mesh_provisioner::bucket::Bucket::{Needs, Registry};
+use mesh_provisioner::bucket::Bucket::{Applied, Needs, Registry};
 use mesh_provisioner::seat::Event;
 
 #[test]
@@ -66,11 +66,11 @@ fn a_lame_duck_is_left_only_when_another_server_takes_us() {
     play.ask("a", r#"{"what":"needs"}"#).is([list(16, Needs)]);
     play.tell(Event::LameDuck).is(["info: n1 is about to shut down: moving to another server", "connect"]);
     // It goes on being served meanwhile.
-    play.ask("b", r#"{"what":"needs"}"#).is([list(17, Needs)]);
+    play.ask("b", r#"{"what":"applied"}"#).is([list(17, Applied)]);
     let lines = play.answer(16, crate::play::keys_of(Needs, &[])).lines();
     assert_eq!(lines.len(), 1, "{lines:?}");
     play.due_in(2_000..=2_000).is(["connect"]);
-    play.tell(up("n2")).is(["info: connected to n2", &ping(18), &list(19, Registry), &list(20, Needs)]);
+    play.tell(up("n2")).is(["info: connected to n2", &ping(18), &list(19, Registry), &list(20, Applied)]);
     play.due_in(2_000..=2_000).lines();
 }
 
