@@ -561,6 +561,7 @@ impl Seat {
     }
 
     fn answer_requests(&mut self, now: Duration) {
+        self.requests.cut_short(now);
         while let Some(Answered { id, mut askers, outcome }) = self.requests.answered() {
             self.calls.forget(Owner::Request(id));
             let last = askers.pop_back();

@@ -112,6 +112,22 @@ impl PageQuestion {
         }
     }
 
+    /// Ends the page before the first key that is still unread. So whoever follows `next` gets on, however slow the
+    /// bus is.
+    pub(super) fn cut_short(&mut self) {
+        // To say that there is no gap, all must have been read.
+        let may_be_short = self.ask.what != What::Gaps || !self.page.has_no_entries();
+        let stage = std::mem::replace(&mut self.stage, Stage::Done);
+        if let Stage::Entries(scan) = &stage
+            && may_be_short
+            && scan.first_unread().is_some_and(|key| self.page.end_before(key))
+        {
+            self.answer(scan);
+        } else {
+            self.stage = stage;
+        }
+    }
+
     fn finish(&mut self, outcome: Result<String, Refusal>) {
         self.stage = Stage::Done;
         self.outcome = Some(outcome);
