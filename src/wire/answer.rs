@@ -225,11 +225,7 @@ impl Page {
             return false;
         }
         // Look-alikes without end would outgrow the page: those that do not fit are only counted.
-        let (listed, cost) = if full && self.ends_with(place) {
-            (0, entry.as_ref().map_or(0, String::len))
-        } else {
-            (listed, cost)
-        };
+        let (listed, cost) = if full && self.ends_with(place) { (0, 0) } else { (listed, cost) };
         self.used += cost;
         self.entries.extend(entry);
         self.malformed_total += complaints.len();
