@@ -5,7 +5,7 @@
 
 pub mod address;
 pub mod caller;
-mod faults;
+pub mod faults;
 pub mod nats;
 pub mod probe;
 pub mod trial;

@@ -5,6 +5,9 @@ use super::probe::Greeting;
 use std::fs::File;
 use std::path::Path;
 
+/// The words in the reason of an end that comes from the server's denial of who we say that we are.
+pub const REFUSES_CREDENTIALS: &str = "the server refuses the credentials";
+
 /// Whether a file that the settings name can be read; the client library's own error would not name it. It was
 /// there when the program started, but it is read anew for each connection.
 pub(super) fn look_at(what: &str, path: &Path) -> Result<(), String> {

@@ -34,9 +34,6 @@ use std::time::{Duration, Instant};
 /// A message as the crate delivers it, for [`Delivery::from`].
 pub type Message = ::nats::Message;
 
-/// The words in the reason of an end that comes from the server's denial of who we say that we are.
-pub const REFUSES_CREDENTIALS: &str = "the server refuses the credentials";
-
 /// How long a server may take to say who it is.
 const GREETING: Duration = Duration::from_secs(3);
 

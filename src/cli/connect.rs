@@ -2,7 +2,7 @@
 
 use super::output::complain;
 use crate::bus::caller::{CallError, Caller, ConnectError};
-use crate::bus::nats::REFUSES_CREDENTIALS;
+use crate::bus::faults::REFUSES_CREDENTIALS;
 use crate::config::{self, Connection, Flags};
 use crate::exit::Exit;
 use crate::wire;
