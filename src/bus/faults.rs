@@ -1,6 +1,5 @@
 //! What goes wrong while a connection is made, in words that say what to do.
 
-use super::nats::REFUSES_CREDENTIALS;
 use super::probe::Greeting;
 use std::fs::File;
 use std::path::Path;

@@ -94,11 +94,7 @@ pub(super) fn explain(error: &CallError, what: &str, nobody: &str) -> Exit {
             Exit::Denied,
         ),
         CallError::NoResponders => (nobody.to_owned(), Exit::Unavailable),
-        CallError::Silent => (
-            "no answer came in time: try again, and look at the logs of the seat and of the nats-server"
-                .to_owned(),
-            Exit::Unavailable,
-        ),
+        CallError::Silent => ("no answer came in time".to_owned(), Exit::Unavailable),
         CallError::Lost(why) => (format!("the connection broke: {why}"), Exit::Unavailable),
     };
     complain(&format!("{what}: {why}"));
