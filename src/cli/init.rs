@@ -3,6 +3,7 @@
 use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
 use super::output::{complain, print};
+use super::parse_whole;
 use crate::bucket::Bucket;
 use crate::exit::Exit;
 use crate::wire::jetstream::{self, ApiError};
@@ -24,13 +25,18 @@ connecting! {
     )]
     pub(super) struct Init {
         /// on how many servers of a cluster each new bucket is kept [1]
-        #[argh(option, arg_name = "count", default = "1")]
+        #[argh(option, arg_name = "count", default = "1", from_str_fn(parse_replicas))]
         replicas: u8,
 
         /// where answers come, for an account that has an inbox of its own [_INBOX]
         #[argh(option, arg_name = "subject", from_str_fn(parse_inbox_prefix))]
         inbox_prefix: Option<String>,
     }
+}
+
+/// JetStream keeps a stream on five servers at most.
+fn parse_replicas(text: &str) -> Result<u8, String> {
+    parse_whole(text, 1, 5)
 }
 
 impl Init {

@@ -86,12 +86,12 @@ fn a_wrong_command_line_is_64_with_what_is_wrong_and_nothing_on_stdout() {
         (&["ask", "everything"], "everything"),
         (&["ask", "needs", "extra"], "extra"),
         (&["ask", "needs", "--limit", "0"], "limit"),
-        (&["ask", "needs", "--limit", "many"], "many"),
+        (&["ask", "needs", "--limit", "many"], "\"many\" is no whole number from 1 to 10000"),
         (&["ask", "registry", "--node", "attic"], "node"),
         (&["ask", "needs", "--node", ""], "node"),
         (&["ask", "needs", "--node", "a\nb"], "node"),
         (&["ask", "--stale-after", "-1", "nodes"], "-1"),
-        (&["init", "--replicas", "300"], "300"),
+        (&["init", "--replicas", "300"], "\"300\" is no whole number from 1 to 5"),
         (&["serve", "--every", "1"], "unit"),
         (&["serve", "--reply-prefix", "$KV"], "$KV"),
         (&["plan", "--inbox-prefix", ">"], "inbox prefix"),
@@ -102,9 +102,22 @@ fn a_wrong_command_line_is_64_with_what_is_wrong_and_nothing_on_stdout() {
         let finished = run(arguments).expect_code(64);
         assert_eq!(finished.stdout, "", "{arguments:?}");
         assert!(finished.stderr.contains(said), "{arguments:?} says {}", finished.stderr);
-        for debug in ["Err(", "Some(", "panicked", "{:?}"] {
+        for debug in ["Err(", "Some(", "panicked", "invalid digit", "target type"] {
             assert!(!finished.stderr.contains(debug), "{arguments:?} says {}", finished.stderr);
         }
+    }
+}
+
+#[test]
+fn a_command_line_that_cannot_be_read_says_where_to_read_on() {
+    for (arguments, next) in [
+        (&["srve"][..], "see mesh-provisioner --help"),
+        (&["--evry", "1h"], "see mesh-provisioner serve --help"),
+        (&["ask", "everything"], "see mesh-provisioner ask --help"),
+        (&["plan", "now"], "see mesh-provisioner plan --help"),
+    ] {
+        let finished = run(arguments).expect_code(64);
+        assert_eq!(finished.stderr.lines().last(), Some(next), "{arguments:?}: {}", finished.stderr);
     }
 }
 
