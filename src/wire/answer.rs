@@ -192,8 +192,8 @@ impl Page {
     pub fn add(&mut self, place: &str, entry: Option<String>, complaints: Vec<String>) -> bool {
         let listed = complaints.len().min(MAX_MALFORMED_LISTED - self.malformed.len());
         let cost: usize = entry.iter().chain(&complaints[..listed]).map(|text| text.len() + 1).sum();
-        // Two keys can look the same where bytes are shown as U+FFFD: a page never ends between them.
-        let same_place = self.last_place.as_deref() == Some(place);
+        // Two keys can look the same where bytes are shown as U+FFFD.
+        let same_place = !self.may_end_before(place);
         let empty = self.entries.is_empty() && self.malformed.is_empty();
         let full = self.used + cost + json_size(place) > self.budget
             || (entry.is_some() && self.entries.len() >= self.limit);
@@ -220,6 +220,11 @@ impl Page {
     /// Says that there is more behind the last place.
     pub const fn leave_rest(&mut self) {
         self.more = true;
+    }
+
+    /// Whether it can end before what stands at `place`: it never ends between keys that look the same.
+    pub fn may_end_before(&self, place: &str) -> bool {
+        self.last_place.as_deref() != Some(place)
     }
 
     /// Whether it holds no entry and no complaint.

@@ -135,3 +135,13 @@ fn keys_that_look_alike_do_not_outgrow_a_page() {
     assert!(lines[0].len() <= 512 * 1024, "{} bytes", lines[0].len());
     assert!(lines[0].contains(r#""malformed_total":150"#));
 }
+
+#[test]
+fn keys_that_look_alike_are_all_counted_in_one_page() {
+    let mut play = Play::serving();
+    // More than a page looks at, all shown as the same: the page cannot end among them.
+    let subjects = vec![format!("{}\u{fffd}", Bucket::Needs.subject_prefix()); 4_200];
+    play.ask("a", r#"{"what":"needs"}"#).is([list(16, Needs)]);
+    let lines = play.answer(16, jetstream::page(&subjects, 0, 4_200, (4_200, AT))).lines();
+    assert!(lines[0].contains(r#""malformed_total":4200,"as_of""#), "{:.300}", lines[0]);
+}

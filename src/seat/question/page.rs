@@ -130,7 +130,9 @@ impl PageQuestion {
                         Stage::Entries(scan)
                     }
                     Scanned::Key(key, found) => {
-                        let looked_enough = scan.given() > KEYS_A_PAGE && !self.page.is_empty();
+                        let looked_enough = scan.given() > KEYS_A_PAGE
+                            && !self.page.is_empty()
+                            && self.page.may_end_before(&key);
                         if looked_enough && !matches!(found, Found::Gone { .. }) {
                             self.page.leave_rest();
                             return self.answer(&scan);
