@@ -116,7 +116,17 @@ fn version() -> String {
 
 /// Runs the command that `arguments` name, and says how it ended.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
-    let arguments: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
+    // Read as well as it can be, it would be another name.
+    let arguments: Vec<String> = match arguments.map(OsString::into_string).collect() {
+        Ok(arguments) => arguments,
+        Err(argument) => {
+            output::complain(&format!(
+                "the argument {:?} is not UTF-8: give one that is",
+                argument.to_string_lossy()
+            ));
+            return Exit::Usage;
+        }
+    };
     let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     // Without a command it serves, also when only options of `serve` are given.
     let serves = match arguments.first() {

@@ -27,7 +27,7 @@ pub use failure::{Cause, Refusal};
 pub use health::{Counters, Health, PassHealth, RegistryHealth};
 pub use plan::{Change, Plan, Planning, show, unnameable};
 pub use question::Slot;
-pub use reply::{check_prefix, may_answer};
+pub use reply::check_prefix;
 
 use crate::bucket::Bucket;
 use crate::wire::answer::{self, Identity, json};

@@ -4,7 +4,7 @@ mod table;
 
 use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
-use super::output::{complain, print};
+use super::output::{complain, print, print_on};
 use crate::bus::caller::Caller;
 use crate::exit::Exit;
 use crate::wire::request::{self, What};
@@ -133,9 +133,8 @@ impl Ask {
             ok &= page.ok != Some(false);
             let next = page.next.clone();
             if self.json {
-                let printed = print(&format!("{}\n", String::from_utf8_lossy(&answer.body)));
-                if printed != Exit::Done {
-                    return printed;
+                if let Err(exit) = print_on(&format!("{}\n", String::from_utf8_lossy(&answer.body))) {
+                    return exit;
                 }
             } else {
                 pages.push(answer.body);
