@@ -7,6 +7,7 @@ mod support;
 mod ask;
 mod check;
 mod contexts;
+mod documents;
 mod health;
 mod help;
 mod init;
