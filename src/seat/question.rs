@@ -137,6 +137,14 @@ impl Question {
         }
     }
 
+    /// Ends with what has been read by now, if that is an answer: a page is, for the next one goes on behind it.
+    pub(super) fn cut_short(&mut self) {
+        match self {
+            Question::Page(page) => page.cut_short(),
+            Question::Survey(_) => {}
+        }
+    }
+
     /// What it is waiting for, for the message that says that it took too long.
     pub(super) fn progress(&self) -> String {
         match self {

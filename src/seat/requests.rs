@@ -151,6 +151,14 @@ impl Requests {
         oldest.chain(self.waiting.front().map(|(_, asker)| asker)).map(|asker| asker.since + PATIENCE).min()
     }
 
+    /// Ends with what they have by now the questions whose time is up.
+    pub(super) fn cut_short(&mut self, now: Duration) {
+        let is_due = |under_way: &&mut UnderWay| {
+            under_way.askers.front().is_some_and(|asker| now >= asker.since + PATIENCE)
+        };
+        self.under_way.iter_mut().filter(is_due).for_each(|under_way| under_way.question.cut_short());
+    }
+
     /// Takes out one that has waited too long, with the id of its question if nobody else waits for that, and with
     /// what it waited for.
     pub(super) fn overdue(&mut self, now: Duration) -> Option<(Option<u64>, Asker, Refusal)> {

@@ -83,6 +83,14 @@ impl Scan {
         self.given
     }
 
+    /// The first key whose value has not been given.
+    pub(super) fn first_unread(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Reading(values) => values.first_unread(),
+            Stage::Listing(_) | Stage::Picking | Stage::Recalling(_) => None,
+        }
+    }
+
     /// How far it is, in words.
     pub(super) fn progress(&self) -> String {
         match self.stage {

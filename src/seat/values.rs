@@ -250,6 +250,11 @@ impl Values {
         self.again.extend(positions);
     }
 
+    /// The first key that has not been given back.
+    pub(super) fn first_unread(&self) -> Option<&str> {
+        self.keys.front().map(String::as_str)
+    }
+
     /// The next key in order with what was found, if that is known by now.
     pub(super) fn next(&mut self) -> Option<(String, Found)> {
         let found = match self.found.remove(&self.given) {

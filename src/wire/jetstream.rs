@@ -4,6 +4,7 @@
 //! wrote them, can break the connection that reads them. Requests hold no field that one of the supported server
 //! lines does not know, because newer servers refuse unknown ones.
 
+use super::object::Named;
 use super::{Headers, MAX_LINE_BYTES};
 use crate::bucket::Bucket;
 use data_encoding::BASE64;
@@ -176,11 +177,11 @@ pub struct State {
 pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
     #[derive(Deserialize)]
     struct Body {
-        error: Option<ErrorBody>,
+        error: Option<Named<ErrorBody>>,
         #[serde(default)]
         total: usize,
         created: Option<String>,
-        state: Option<Stored>,
+        state: Option<Named<Stored>>,
     }
     #[derive(Deserialize)]
     struct Stored {
@@ -191,11 +192,13 @@ pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
         #[serde(default)]
         subjects: Subjects,
     }
-    let body: Body = serde_json::from_slice(body).map_err(|why| ApiError::Unreadable(why.to_string()))?;
-    if let Some(error) = body.error {
+    let Named(body): Named<Body> =
+        serde_json::from_slice(body).map_err(|why| ApiError::Unreadable(why.to_string()))?;
+    if let Some(Named(error)) = body.error {
         return Err(error.into());
     }
-    let state = body.state.ok_or_else(|| ApiError::Unreadable("a stream's state is missing".to_owned()))?;
+    let Named(state) =
+        body.state.ok_or_else(|| ApiError::Unreadable("a stream's state is missing".to_owned()))?;
     let prefix = bucket.subject_prefix();
     let keys = state.subjects.0.into_iter().filter_map(|mut subject| {
         // A stream that was made by hand may hold other subjects beside the bucket's; they are no keys.
@@ -221,12 +224,13 @@ pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
 pub fn parse_config(body: &[u8]) -> Result<serde_json::Value, ApiError> {
     #[derive(Deserialize)]
     struct Body {
-        error: Option<ErrorBody>,
+        error: Option<Named<ErrorBody>>,
         config: Option<serde_json::Value>,
     }
-    let body: Body = serde_json::from_slice(body).map_err(|why| ApiError::Unreadable(why.to_string()))?;
+    let Named(body): Named<Body> =
+        serde_json::from_slice(body).map_err(|why| ApiError::Unreadable(why.to_string()))?;
     match body {
-        Body { error: Some(error), .. } => Err(error.into()),
+        Body { error: Some(Named(error)), .. } => Err(error.into()),
         Body { config: Some(config), .. } => Ok(config),
         _ => Err(ApiError::Unreadable("a stream's configuration is missing".to_owned())),
     }
@@ -283,8 +287,8 @@ pub struct Message {
 pub fn parse_message(body: &[u8]) -> Result<Option<Message>, ApiError> {
     #[derive(Deserialize)]
     struct Body {
-        error: Option<ErrorBody>,
-        message: Option<Stored>,
+        error: Option<Named<ErrorBody>>,
+        message: Option<Named<Stored>>,
     }
     #[derive(Deserialize)]
     struct Stored {
@@ -297,12 +301,12 @@ pub fn parse_message(body: &[u8]) -> Result<Option<Message>, ApiError> {
         time: String,
     }
     let unreadable = |why: String| ApiError::Unreadable(why);
-    let body: Body = serde_json::from_slice(body).map_err(|why| unreadable(why.to_string()))?;
-    if let Some(error) = body.error {
+    let Named(body): Named<Body> = serde_json::from_slice(body).map_err(|why| unreadable(why.to_string()))?;
+    if let Some(Named(error)) = body.error {
         let error = ApiError::from(error);
         return if error.err_code() == Some(ApiError::NO_MESSAGE) { Ok(None) } else { Err(error) };
     }
-    let stored = body.message.ok_or_else(|| unreadable("the message is missing".to_owned()))?;
+    let Named(stored) = body.message.ok_or_else(|| unreadable("the message is missing".to_owned()))?;
     let base64 = |text: &str| BASE64.decode(text.as_bytes()).map_err(|why| unreadable(why.to_string()));
     let headers = read_headers(&base64(&stored.hdrs)?);
     Ok(Some(Message {
@@ -359,13 +363,13 @@ pub enum WriteAnswer {
 pub fn parse_write(body: &[u8]) -> WriteAnswer {
     #[derive(Deserialize)]
     struct Body {
-        error: Option<ErrorBody>,
+        error: Option<Named<ErrorBody>>,
         #[serde(default)]
         seq: u64,
     }
-    match serde_json::from_slice::<Body>(body) {
+    match serde_json::from_slice(body).map(|Named(body)| body) {
         Err(why) => WriteAnswer::Unknown(format!("the bus gave an answer that cannot be read: {why}")),
-        Ok(Body { error: Some(error), .. }) => {
+        Ok(Body { error: Some(Named(error)), .. }) => {
             let error = ApiError::from(error);
             match error.err_code() {
                 Some(code) if ApiError::WRONG_SEQUENCE.contains(&code) => WriteAnswer::Conflict,
@@ -441,6 +445,14 @@ mod tests {
     }
 
     #[test]
+    fn an_array_is_never_read_as_an_object() {
+        assert!(parse_keys(Bucket::Needs, b"[null,0,[0]]").is_err());
+        assert!(parse_keys(Bucket::Needs, br#"{"total":0,"state":[0]}"#).is_err());
+        assert!(parse_message(br#"{"message":["$KV.b.k",4,"","MQ==","t"]}"#).is_err());
+        assert!(parse_message(br#"{"error":[404,10037]}"#).is_err());
+    }
+
+    #[test]
     fn errors_are_known_by_their_number() {
         let body = br#"{"error":{"code":404,"err_code":10059,"description":"stream not found"}}"#;
         let error = parse_keys(Bucket::Needs, body).unwrap_err();
@@ -501,6 +513,12 @@ mod tests {
             matches!(parse_write(sealed), WriteAnswer::Refused(error) if error.err_code() == Some(10109))
         );
         assert!(matches!(parse_write(br#"{"stream":"S","seq":0}"#), WriteAnswer::Unknown(_)));
-        assert!(matches!(parse_write(b"+OK"), WriteAnswer::Unknown(_)));
+        for body in [&b"+OK"[..], b"[null,5]", b"[{}]", br#"{"error":[400]}"#] {
+            assert!(
+                matches!(parse_write(body), WriteAnswer::Unknown(_)),
+                "{}",
+                String::from_utf8_lossy(body)
+            );
+        }
     }
 }

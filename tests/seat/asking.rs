@@ -217,12 +217,36 @@ fn what_is_not_read_within_four_seconds_is_an_error() {
     let mut play = Play::serving();
     play.ask("a", r#"{"what":"applied"}"#).is([list(16, Applied)]);
     play.answer(16, keys_of(Applied, &["n1.a", "n1.b"])).lines();
-    play.answer(17, message_of(Applied, "n1.a", 1, "1")).nothing();
-    let words = "not read within 4 s: 1 of 2 values of bucket mesh-provisioner_applied were read: ask again, for less at a time, or look at the load of the nats-server";
+    // Of no use without the one before it.
+    play.answer(18, message_of(Applied, "n1.b", 1, "1")).nothing();
+    let words = "not read within 4 s: 0 of 2 values of bucket mesh-provisioner_applied were read: ask again, for less at a time, or look at the load of the nats-server";
     play.due_in(4_000..=4_000)
         .is([format!("warn: answered 504: {words}"), format!("to _INBOX.a: 504 {words}")]);
     // The late answer is nobody's any more.
+    play.answer(17, message_of(Applied, "n1.a", 1, "1")).nothing();
+}
+
+#[test]
+fn what_is_read_in_part_within_four_seconds_is_a_page() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"applied"}"#).is([list(16, Applied)]);
+    play.answer(16, keys_of(Applied, &["n1.a", "n1.b"])).lines();
+    play.answer(17, message_of(Applied, "n1.a", 1, "1")).nothing();
+    let answer = body(&play.due_in(4_000..=4_000).lines(), "a");
+    assert_eq!(answer["entries"].as_array().map(Vec::len), Some(1), "{answer}");
+    assert_eq!((&answer["entries"][0]["key"], &answer["next"]), (&"n1.a".into(), &"n1.a".into()));
     play.answer(18, message_of(Applied, "n1.b", 1, "1")).nothing();
+}
+
+#[test]
+fn gaps_that_were_not_looked_for_everywhere_are_no_answer() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"gaps"}"#).is([list(16, Bucket::Registry)]);
+    play.answer(16, keys_of(Bucket::Registry, &[])).lines();
+    play.answer(17, keys_of(Bucket::Needs, &["n1.a", "n1.web.odd.x"])).lines();
+    play.answer(18, message_of(Bucket::Needs, "n1.a", 1, "1")).nothing();
+    let lines = play.due_in(4_000..=4_000).lines();
+    assert!(lines[1].starts_with("to _INBOX.a: 504 not read within 4 s: 1 of 2 values"), "{lines:?}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::wait::PATIENCE;
 /// who runs the tests can reach the program.
 #[derive(Clone)]
 pub(crate) struct Program {
+    binary: String,
     wrapper: Vec<String>,
     args: Vec<String>,
     env: BTreeMap<String, String>,
@@ -32,7 +33,14 @@ pub(crate) struct Finished {
 impl Program {
     /// `mesh-provisioner` with these arguments.
     pub(crate) fn new(args: &[&str]) -> Self {
-        Self { wrapper: Vec::new(), args: Vec::new(), env: BTreeMap::new() }.args(args)
+        let binary = env!("CARGO_BIN_EXE_mesh-provisioner").to_owned();
+        Self { binary, wrapper: Vec::new(), args: Vec::new(), env: BTreeMap::new() }.args(args)
+    }
+
+    /// Runs this file in place of the one that was built with the tests.
+    pub(crate) fn binary(mut self, path: &str) -> Self {
+        path.clone_into(&mut self.binary);
+        self
     }
 
     /// Further arguments, at the end.
@@ -66,7 +74,7 @@ impl Program {
     /// The run as the standard library has it, for a test that wants the pipes for itself.
     pub(crate) fn command(&self) -> Command {
         let mut words = self.wrapper.clone();
-        words.push(env!("CARGO_BIN_EXE_mesh-provisioner").to_owned());
+        words.push(self.binary.clone());
         words.extend(self.args.iter().cloned());
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).env_clear().envs(&self.env);

@@ -5,6 +5,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ struct Shared {
     target: SocketAddr,
     state: Mutex<State>,
     changed: Condvar,
+    keeps_nothing: AtomicBool,
 }
 
 #[derive(Default)]
@@ -72,7 +74,12 @@ impl Proxy {
     pub(crate) fn to(target: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port for the proxy");
         let address = listener.local_addr().expect("the proxy's address");
-        let shared = Arc::new(Shared { target, state: Mutex::default(), changed: Condvar::new() });
+        let shared = Arc::new(Shared {
+            target,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            keeps_nothing: AtomicBool::new(false),
+        });
         {
             let shared = Arc::clone(&shared);
             thread::spawn(move || shared.accept_all(&listener));
@@ -147,6 +154,11 @@ impl Proxy {
     #[track_caller]
     pub(crate) fn wait_accepted(&self, before: usize, within: Duration) {
         self.wait("a connection to the proxy", within, |state| state.accepted > before);
+    }
+
+    /// Keeps no copy of what the seat sends, for runs that send gigabytes.
+    pub(crate) fn keep_nothing(&self) {
+        self.shared.keeps_nothing.store(true, Ordering::Relaxed);
     }
 
     /// Every byte that the seat sent and the server got, over all connections.
@@ -299,7 +311,9 @@ impl Shared {
             let (allowed, cut) = match direction {
                 Direction::FromServer => state.allow(read),
                 Direction::FromSeat => {
-                    state.sent.extend_from_slice(&chunk[..read]);
+                    if !self.keeps_nothing.load(Ordering::Relaxed) {
+                        state.sent.extend_from_slice(&chunk[..read]);
+                    }
                     state.arm();
                     self.changed.notify_all();
                     (read, false)
