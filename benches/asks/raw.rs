@@ -34,9 +34,11 @@ pub(crate) struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// The headers of an error, if the seat answered with one or the bus for it.
+    /// The error in words, if the seat answered with one or the bus for it: on one line, for a table.
     pub(crate) fn error(&self) -> Option<String> {
-        (!self.headers.is_empty()).then(|| text(self.headers))
+        let headers = text(self.headers);
+        let words = headers.lines().find_map(|line| line.strip_prefix("Nats-Service-Error:"));
+        (!headers.is_empty()).then(|| words.unwrap_or_else(|| headers.trim()).trim().to_owned())
     }
 }
 
