@@ -34,7 +34,7 @@ use crate::wire::answer::{self, Identity, json};
 use crate::wire::direct::Part;
 use crate::wire::request::{Ask, What};
 use crate::wire::service::{self, Monitor, Work};
-use crate::wire::{INBOX, Outgoing, VERB};
+use crate::wire::{Body, Headers, INBOX, Outgoing, VERB};
 use batches::Batches;
 use calls::{Call, Calls, Owner};
 use log::Level;
@@ -114,6 +114,8 @@ pub struct Seat {
     work: Work,
     last_bus_error: Option<String>,
     jitter: u64,
+    /// Whose turn it is to send first among the questions under way.
+    turn: usize,
     /// What to add to the time since the start for the time since 1970.
     clock: Duration,
     actions: Vec<Action>,
@@ -140,6 +142,7 @@ impl Seat {
             work: Work::default(),
             last_bus_error: None,
             jitter: settings.jitter_seed,
+            turn: 0,
             clock: Duration::ZERO,
             actions: Vec::new(),
             settings,
@@ -381,7 +384,7 @@ impl Seat {
                     service::stats(seat, &self.settings.started, &self.work, &self.counters_json())
                 }
             };
-            self.send(reply, Vec::new(), body);
+            self.send(reply, Headers::new(), body.into_bytes().into());
         }
     }
 
@@ -393,7 +396,7 @@ impl Seat {
         if ask.what == What::Health {
             let health = self.health(now);
             let body = answer::health_json(health.ready, &json(&health), &self.settings.identity);
-            return self.reply(reply, now, now, body);
+            return self.reply(reply, now, now, body.into_bytes().into());
         }
         let refused = if self.stopping.is_some() {
             Err(Refusal::unavailable("the seat is stopping: ask again in a moment"))
@@ -405,7 +408,7 @@ impl Seat {
         }
     }
 
-    fn reply(&mut self, to: String, since: Duration, now: Duration, body: String) {
+    fn reply(&mut self, to: String, since: Duration, now: Duration, body: Body) {
         if let Link::Up { max_payload, .. } = self.link
             && body.len() > max_payload
         {
@@ -436,16 +439,19 @@ impl Seat {
         self.work.time += now.saturating_sub(since);
         let body = answer::error_json(code, &message);
         self.work.last_error = format!("{code}: {line}");
-        self.send(to, answer::error_headers(code, &message), body);
+        self.send(to, answer::error_headers(code, &message), body.into_bytes().into());
     }
 
-    fn send(&mut self, subject: String, headers: crate::wire::Headers, body: String) {
-        let message = Outgoing { subject, reply: None, headers, body: body.into_bytes() };
+    fn send(&mut self, subject: String, headers: Headers, body: Body) {
+        let message = Outgoing { subject, reply: None, headers, body };
         self.actions.push(Action::Send(message));
     }
 
     fn answer(&mut self, number: u64, body: Result<&[u8], Cause>, now: Duration) {
         let Some((owner, slot, kind)) = self.calls.settle(number) else { return };
+        if let (Kind::Value { bucket, .. }, Ok(body)) = (kind, &body) {
+            self.calls.note_value_bytes(bucket, body.len());
+        }
         match (kind, body) {
             // The whole of a batch in one message that is none of its parts: nobody answers on its subject.
             (Kind::Batch(bucket), _) => self.give_up_batch(bucket, owner, slot, "nobody answers it", now),
@@ -561,14 +567,11 @@ impl Seat {
     }
 
     fn answer_requests(&mut self, now: Duration) {
-        while let Some(Answered { id, mut askers, outcome }) = self.requests.answered() {
+        while let Some(Answered { id, askers, outcome }) = self.requests.answered() {
             self.calls.forget(Owner::Request(id));
-            let last = askers.pop_back();
+            let outcome = outcome.map(|body| Body::from(body.into_bytes()));
             for asker in askers {
                 self.settle(asker, outcome.clone(), now);
-            }
-            if let Some(last) = last {
-                self.settle(last, outcome, now);
             }
         }
         while let Some((id, asker, refusal)) = self.requests.overdue(now) {
@@ -579,7 +582,7 @@ impl Seat {
         }
     }
 
-    fn settle(&mut self, asker: Asker, outcome: Result<String, Refusal>, now: Duration) {
+    fn settle(&mut self, asker: Asker, outcome: Result<Body, Refusal>, now: Duration) {
         match outcome {
             Ok(body) => self.reply(asker.reply, asker.since, now, body),
             Err(refusal) => self.refuse(asker.reply, asker.since, now, refusal),
@@ -595,6 +598,7 @@ impl Seat {
             page_bytes,
             seat: self.settings.identity.clone(),
             batches: self.batches.allowed(now),
+            value_bytes: self.calls.value_bytes().clone(),
             clock: self.clock + now,
         });
         while self.calls.room() > 0
@@ -602,7 +606,13 @@ impl Seat {
         {
             self.call(Owner::Pass, want, now);
         }
-        let ids = self.requests.ids();
+        let mut ids = self.requests.ids();
+        // Where there is not room for all, another one is first each time.
+        self.turn = self.turn.wrapping_add(1);
+        if !ids.is_empty() {
+            let first = self.turn % ids.len();
+            ids.rotate_left(first);
+        }
         let share = calls::MAX_OUTSTANDING / ids.len().max(1);
         for id in ids {
             let owner = Owner::Request(id);
@@ -623,7 +633,7 @@ impl Seat {
             subject: request.subject,
             reply: Some(format!("{}.{number}", self.inbox())),
             headers: request.headers,
-            body: request.body,
+            body: request.body.into(),
         }));
     }
 

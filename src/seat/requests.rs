@@ -185,13 +185,14 @@ mod tests {
     use super::*;
     use crate::wire::answer::Identity;
     use crate::wire::request::What;
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     fn frame() -> Frame {
         Frame {
             page_bytes: 1024,
             seat: Identity { id: String::new(), version: String::new() },
             batches: BTreeSet::new(),
+            value_bytes: BTreeMap::new(),
             clock: Duration::ZERO,
         }
     }

@@ -13,6 +13,7 @@ use crate::wire::jetstream;
 #[derive(Debug)]
 pub(super) struct Scan {
     bucket: Bucket,
+    value_bytes: Option<usize>,
     batches: bool,
     stage: Stage,
     as_of: AsOf,
@@ -42,9 +43,16 @@ pub(super) enum Scanned {
 
 impl Scan {
     /// Reads `bucket`, only what is under the token `node_token` if there is one; its values in batches if it may.
-    pub(super) fn new(bucket: Bucket, node_token: Option<String>, batches: bool) -> Self {
+    /// `value_bytes` says how large the answers with its values were of late, if that is known.
+    pub(super) fn new(
+        bucket: Bucket,
+        node_token: Option<String>,
+        value_bytes: Option<usize>,
+        batches: bool,
+    ) -> Self {
         Scan {
             bucket,
+            value_bytes,
             batches,
             stage: Stage::Listing(Listing::new(bucket, node_token)),
             as_of: AsOf { sequence: 0, at: None },
@@ -142,6 +150,6 @@ impl Scan {
     pub(super) fn read(&mut self, keys: Vec<String>) {
         self.total = keys.len();
         let batches_since = self.batches.then_some(self.as_of.sequence);
-        self.stage = Stage::Reading(Values::new(self.bucket, keys, batches_since));
+        self.stage = Stage::Reading(Values::new(self.bucket, keys, self.value_bytes, batches_since));
     }
 }

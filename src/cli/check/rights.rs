@@ -7,7 +7,7 @@ use crate::permissions::{Rights, quote};
 use crate::registry;
 use crate::seat;
 use crate::wire::jetstream::{self, Request};
-use crate::wire::{Headers, Outgoing, QUEUE, VERB, answer, service};
+use crate::wire::{Body, Headers, Outgoing, QUEUE, VERB, answer, service};
 
 /// A sequence that no bucket reaches: a write that expects it is refused, so nothing is stored.
 const UNREACHED: u64 = (1 << 53) - 1;
@@ -67,7 +67,7 @@ fn messages(right: &str, id: &str) -> Vec<Outgoing> {
     }
     // A seat that is asked without a subject to answer to counts that and says so.
     let reply = (right == service::ping_subject()).then(|| format!("_INBOX.{id}"));
-    vec![Outgoing { subject: subject(right, id), reply, headers: Headers::new(), body: Vec::new() }]
+    vec![Outgoing { subject: subject(right, id), reply, headers: Headers::new(), body: Body::default() }]
 }
 
 /// A write of the registry that the bus must refuse. Even one that did not would find the right value in it.
@@ -78,7 +78,12 @@ pub(super) fn refused_write(entry: &registry::Entry<'_>) -> Request {
 
 impl From<Request> for Outgoing {
     fn from(request: Request) -> Self {
-        Outgoing { subject: request.subject, reply: None, headers: request.headers, body: request.body }
+        Outgoing {
+            subject: request.subject,
+            reply: None,
+            headers: request.headers,
+            body: request.body.into(),
+        }
     }
 }
 
@@ -92,7 +97,7 @@ pub(super) fn answer_caught(trial: &Trial, reply_prefixes: &[String]) {
             subject: reply,
             reply: None,
             headers: answer::error_headers(CODE, message),
-            body: answer::error_json(CODE, message).into_bytes(),
+            body: answer::error_json(CODE, message).into_bytes().into(),
         };
         // A right that is missing has a line of its own.
         trial.publish(answer).ok();

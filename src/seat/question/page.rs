@@ -68,18 +68,20 @@ impl PageQuestion {
             outcome: None,
         };
         question.stage = match question.ask.what {
-            What::Gaps => Stage::Kinds(Scan::new(Bucket::Registry, None, false)),
+            What::Gaps => Stage::Kinds(question.scan(Bucket::Registry, None)),
             _ => question.entries(),
         };
         question
     }
 
     fn entries(&self) -> Stage {
-        Stage::Entries(Scan::new(
-            self.bucket,
-            node_token(&self.ask),
-            self.frame.batches.contains(&self.bucket),
-        ))
+        Stage::Entries(self.scan(self.bucket, node_token(&self.ask)))
+    }
+
+    fn scan(&self, bucket: Bucket, node_token: Option<String>) -> Scan {
+        // The few kinds are not worth a batch.
+        let batches = bucket != Bucket::Registry && self.frame.batches.contains(&bucket);
+        Scan::new(bucket, node_token, self.frame.value_bytes.get(&bucket).copied(), batches)
     }
 
     pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
