@@ -602,7 +602,7 @@ impl Seat {
             clock: self.clock + now,
         });
         while self.calls.room() > 0
-            && let Some(want) = self.pass.want(self.calls.allowance())
+            && let Some(want) = self.pass.want(self.calls.allowance(0))
         {
             self.call(Owner::Pass, want, now);
         }
@@ -617,7 +617,7 @@ impl Seat {
         for id in ids {
             let owner = Owner::Request(id);
             while self.calls.room() > 0 && self.calls.outstanding(owner) < share {
-                let allowance = self.calls.allowance();
+                let allowance = self.calls.allowance(self.requests.long_lists());
                 let want = self.requests.question(id).and_then(|question| question.want(allowance));
                 let Some(want) = want else { break };
                 self.call(owner, want, now);

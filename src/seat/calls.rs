@@ -11,6 +11,9 @@ pub(super) const MAX_OUTSTANDING: usize = 256;
 /// How many of them may list keys: those answers can be megabytes.
 const MAX_LISTINGS: usize = 4;
 
+/// How many long lists of keys are kept at a time: one of 100 000 keys takes ten megabytes.
+const MAX_LONG_LISTS: usize = 3;
+
 /// How many of them may be for batches: those answers can be megabytes too, in many messages.
 const MAX_BATCHES: usize = 8;
 
@@ -89,13 +92,14 @@ impl Calls {
         (MAX_OUTSTANDING - 1).saturating_sub(self.by_number.len())
     }
 
-    /// What may be sent beside single requests.
-    pub(super) const fn allowance(&self) -> Allowance {
+    /// What may be sent beside single requests, with so many long lists of keys at hand.
+    pub(super) const fn allowance(&self, long_lists: usize) -> Allowance {
         // One value at a time is always read, however large it is.
         let large_bytes = if self.large_bytes == 0 { usize::MAX } else { MAX_LARGE_BYTES };
         Allowance {
             listing: self.listings < MAX_LISTINGS,
             batch: self.batches < MAX_BATCHES,
+            long_list: long_lists < MAX_LONG_LISTS,
             large_bytes: large_bytes.saturating_sub(self.large_bytes),
         }
     }
@@ -215,16 +219,16 @@ mod tests {
     #[test]
     fn large_values_are_awaited_up_to_a_number_of_bytes_and_small_ones_take_none_of_it() {
         let mut calls = Calls::default();
-        assert_eq!(calls.allowance().large_bytes, usize::MAX, "one is always read, however large");
+        assert_eq!(calls.allowance(0).large_bytes, usize::MAX, "one is always read, however large");
         calls.add(value(LARGE_BYTES));
-        assert_eq!(calls.allowance().large_bytes, usize::MAX);
+        assert_eq!(calls.allowance(0).large_bytes, usize::MAX);
         let large = calls.add(value(3 * 1024 * 1024));
         calls.add(value(3 * 1024 * 1024));
-        assert_eq!(calls.allowance().large_bytes, 2 * 1024 * 1024);
+        assert_eq!(calls.allowance(0).large_bytes, 2 * 1024 * 1024);
         calls.settle(large);
-        assert_eq!(calls.allowance().large_bytes, 5 * 1024 * 1024);
+        assert_eq!(calls.allowance(0).large_bytes, 5 * 1024 * 1024);
         calls.clear();
-        assert_eq!(calls.allowance().large_bytes, usize::MAX);
+        assert_eq!(calls.allowance(0).large_bytes, usize::MAX);
     }
 
     #[test]

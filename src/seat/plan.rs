@@ -52,7 +52,7 @@ impl Planning {
 
     /// The next request to send and the slot that its answer belongs to, if there is one to send now.
     pub fn request(&mut self) -> Option<(Slot, Request)> {
-        self.want(Allowance { listing: true, batch: false, large_bytes: usize::MAX })
+        self.want(Allowance { listing: true, batch: false, long_list: true, large_bytes: usize::MAX })
             .map(|want| (want.slot, want.request))
     }
 

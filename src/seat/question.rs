@@ -73,6 +73,8 @@ pub(super) struct Allowance {
     pub(super) listing: bool,
     /// A request for a batch.
     pub(super) batch: bool,
+    /// A long list of keys may be kept.
+    pub(super) long_list: bool,
     /// Requests for large values, as long as so many bytes are not passed.
     pub(super) large_bytes: usize,
 }
@@ -130,6 +132,14 @@ impl Question {
         match self {
             Question::Page(page) => page.outcome.take(),
             Question::Survey(survey) => survey.outcome.take(),
+        }
+    }
+
+    /// Whether it keeps a long list of keys, or may be about to.
+    pub(super) fn keeps_long_list(&self) -> bool {
+        match self {
+            Question::Page(page) => page.keeps_long_list(),
+            Question::Survey(survey) => survey.keeps_long_list(),
         }
     }
 

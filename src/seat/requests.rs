@@ -125,6 +125,11 @@ impl Requests {
             .map(|under_way| &mut under_way.question)
     }
 
+    /// How many of the questions keep a long list of keys.
+    pub(super) fn long_lists(&self) -> usize {
+        self.under_way.iter().filter(|under_way| under_way.question.keeps_long_list()).count()
+    }
+
     /// Takes out one that has its answer.
     pub(super) fn answered(&mut self) -> Option<Answered> {
         let (at, outcome) = self

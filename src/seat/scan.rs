@@ -9,6 +9,12 @@ use crate::wire::answer::AsOf;
 use crate::wire::direct::Part;
 use crate::wire::jetstream;
 
+/// A list of more keys is long: few are kept at a time.
+const LONG_LIST: usize = 8192;
+
+/// How many bytes the answer with a value of the registry has, about.
+const REGISTRY_VALUE_BYTES: usize = 512;
+
 /// A bucket being read.
 #[derive(Debug)]
 pub(super) struct Scan {
@@ -16,6 +22,8 @@ pub(super) struct Scan {
     value_bytes: Option<usize>,
     batches: bool,
     stage: Stage,
+    node_token: Option<String>,
+    list: List,
     as_of: AsOf,
     total: usize,
     given: usize,
@@ -26,6 +34,17 @@ enum Stage {
     Listing(Listing),
     Picking,
     Reading(Values),
+}
+
+/// What is known of the list of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum List {
+    /// Whether it is long is not known.
+    Unknown,
+    /// It was long when there was no room for it: it is asked for again once there is.
+    WaitsForRoom,
+    /// Whatever its length, there is room.
+    HasRoom,
 }
 
 /// What a scan has come to.
@@ -52,9 +71,12 @@ impl Scan {
     ) -> Self {
         Scan {
             bucket,
-            value_bytes,
+            // Nobody but the seat writes there, as long as its rights are what they should be.
+            value_bytes: value_bytes.or((bucket == Bucket::Registry).then_some(REGISTRY_VALUE_BYTES)),
             batches,
-            stage: Stage::Listing(Listing::new(bucket, node_token)),
+            stage: Stage::Listing(Listing::new(bucket, node_token.clone())),
+            node_token,
+            list: List::Unknown,
             as_of: AsOf { sequence: 0, at: None },
             total: 0,
             given: 0,
@@ -85,7 +107,12 @@ impl Scan {
 
     pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
         match &mut self.stage {
-            Stage::Listing(listing) if allowance.listing => {
+            Stage::Listing(listing)
+                if allowance.listing && (allowance.long_list || self.list != List::WaitsForRoom) =>
+            {
+                if allowance.long_list {
+                    self.list = List::HasRoom;
+                }
                 listing.want().map(|request| Want { slot: Slot::Listing, request, kind: Kind::Listing })
             }
             Stage::Reading(values) => values.want(allowance),
@@ -146,10 +173,59 @@ impl Scan {
         }
     }
 
+    /// Whether it keeps a long list of keys, or may be about to.
+    pub(super) fn keeps_long_list(&self) -> bool {
+        self.list == List::HasRoom
+            && match &self.stage {
+                Stage::Listing(_) | Stage::Picking => true,
+                Stage::Reading(values) => values.left() > LONG_LIST,
+            }
+    }
+
     /// Says which keys to read, in order.
     pub(super) fn read(&mut self, keys: Vec<String>) {
+        if keys.len() > LONG_LIST && self.list != List::HasRoom {
+            self.list = List::WaitsForRoom;
+            self.stage = Stage::Listing(Listing::new(self.bucket, self.node_token.clone()));
+            return;
+        }
         self.total = keys.len();
         let batches_since = self.batches.then_some(self.as_of.sequence);
         self.stage = Stage::Reading(Values::new(self.bucket, keys, self.value_bytes, batches_since));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_ROOM: Allowance =
+        Allowance { listing: true, batch: false, long_list: false, large_bytes: usize::MAX };
+    const ROOM: Allowance = Allowance { long_list: true, ..NO_ROOM };
+
+    fn scan_without_room(keys: usize) -> Scan {
+        let mut scan = Scan::new(Bucket::Needs, None, None, false);
+        assert_eq!(scan.want(NO_ROOM).unwrap().slot, Slot::Listing);
+        scan.read((0..keys).map(|at| format!("{at:06}")).collect());
+        scan
+    }
+
+    #[test]
+    fn a_long_list_that_there_is_no_room_for_is_asked_for_again_once_there_is() {
+        let mut scan = scan_without_room(LONG_LIST + 1);
+        assert!(!scan.keeps_long_list());
+        assert_eq!(scan.want(NO_ROOM), None);
+        assert_eq!(scan.want(ROOM).unwrap().slot, Slot::Listing);
+        assert!(scan.keeps_long_list(), "what is awaited takes the room that it was given");
+        scan.read((0..=LONG_LIST).map(|at| format!("{at:06}")).collect());
+        assert!(scan.keeps_long_list());
+        assert_eq!(scan.want(NO_ROOM).unwrap().slot, Slot::Value(0));
+    }
+
+    #[test]
+    fn a_short_list_needs_no_room() {
+        let mut scan = scan_without_room(LONG_LIST);
+        assert!(!scan.keeps_long_list());
+        assert_eq!(scan.want(NO_ROOM).unwrap().slot, Slot::Value(0));
     }
 }

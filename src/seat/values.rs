@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 /// How many values are asked for one by one at a time, at most.
 const MAX_WINDOW: usize = 256;
 
-/// How many are asked for before the size of any value of the bucket is known.
-const FIRST_WINDOW: usize = 32;
+/// How many are asked for before the size of any value of the bucket is known: each may be as large as a message.
+const FIRST_WINDOW: usize = 4;
 
 /// How many bytes of answers a reading expects at a time; with large values the window narrows to keep to it.
 const WINDOW_BYTES: usize = 4 * 1024 * 1024;
@@ -276,6 +276,11 @@ impl Values {
         Some((self.keys.pop_front()?, found))
     }
 
+    /// How many keys have not been given back.
+    pub(super) fn left(&self) -> usize {
+        self.keys.len()
+    }
+
     /// Whether every key has been given back.
     pub(super) fn is_done(&self) -> bool {
         self.keys.is_empty()
@@ -296,7 +301,7 @@ fn is_pattern(key: &str) -> bool {
 mod tests {
     use super::*;
 
-    const ALL: Allowance = Allowance { listing: true, batch: true, large_bytes: usize::MAX };
+    const ALL: Allowance = Allowance { listing: true, batch: true, long_list: true, large_bytes: usize::MAX };
 
     fn message(key: &str) -> Message {
         Message {

@@ -151,6 +151,10 @@ impl Survey {
         self.scan.as_ref().map_or_else(|| "it was just done".to_owned(), Scan::progress)
     }
 
+    pub(super) fn keeps_long_list(&self) -> bool {
+        self.scan.as_ref().is_some_and(Scan::keeps_long_list)
+    }
+
     /// Goes on as far as what has been heard allows.
     fn advance(&mut self) {
         while let Some(mut scan) = self.scan.take() {
