@@ -12,8 +12,8 @@ use crate::wire::jetstream;
 /// A list of more keys is long: few are kept at a time.
 const LONG_LIST: usize = 8192;
 
-/// How many bytes the answer with a value of the registry has, about.
-const REGISTRY_VALUE_BYTES: usize = 512;
+/// How many bytes the answer with a short value has, such as those of the registry.
+const SHORT_ANSWER_BYTES: usize = 512;
 
 /// A bucket being read.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Scan {
         Scan {
             bucket,
             // Nobody but the seat writes there, as long as its rights are what they should be.
-            value_bytes: value_bytes.or((bucket == Bucket::Registry).then_some(REGISTRY_VALUE_BYTES)),
+            value_bytes: value_bytes.or((bucket == Bucket::Registry).then_some(SHORT_ANSWER_BYTES)),
             batches,
             stage: Stage::Listing(Listing::new(bucket, node_token.clone())),
             node_token,
@@ -155,7 +155,10 @@ impl Scan {
         match &mut self.stage {
             Stage::Listing(listing) => match listing.take() {
                 None => Scanned::Waiting,
-                Some(Listed { keys, last_sequence, last_at }) => {
+                Some(Listed { keys, mean_bytes, last_sequence, last_at }) => {
+                    // Values come in base64. That of many is known before any of them is asked for.
+                    let mean = (mean_bytes > 0).then_some(mean_bytes / 3 * 4 + SHORT_ANSWER_BYTES);
+                    self.value_bytes = self.value_bytes.max(mean);
                     self.as_of = AsOf { sequence: last_sequence, at: last_at };
                     self.stage = Stage::Picking;
                     Scanned::Listed(keys)

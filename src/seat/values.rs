@@ -83,7 +83,8 @@ pub(super) struct Values {
     found: BTreeMap<usize, Found>,
     /// The largest answer so far, or what to expect of the first.
     largest_bytes: usize,
-    has_heard: bool,
+    /// Nothing is known yet of the size of this bucket's values.
+    is_guess: bool,
     /// Whether to ask in batches, and what the bucket's last sequence was when its keys were listed.
     batches_since: Option<u64>,
     batches: BTreeMap<usize, Batch>,
@@ -119,7 +120,7 @@ impl Values {
             again: VecDeque::new(),
             found: BTreeMap::new(),
             largest_bytes: value_bytes.unwrap_or(WINDOW_BYTES / FIRST_WINDOW),
-            has_heard: false,
+            is_guess: value_bytes.is_none(),
             batches_since,
             batches: BTreeMap::new(),
             last_batch: 0,
@@ -203,8 +204,8 @@ impl Values {
     /// Takes the value at the position `at`, whose answer had `bytes` bytes.
     pub(super) fn heard(&mut self, at: usize, bytes: usize, message: Option<Message>) {
         // The first answer replaces the guess; from then on the largest counts.
-        self.largest_bytes = if self.has_heard { self.largest_bytes.max(bytes) } else { bytes };
-        self.has_heard = true;
+        self.largest_bytes = if self.is_guess { bytes } else { self.largest_bytes.max(bytes) };
+        self.is_guess = false;
         let Some(key) = at.checked_sub(self.given).and_then(|at| self.keys.get(at)) else { return };
         let found = match message {
             None => Found::Gone { marker: None },

@@ -151,6 +151,8 @@ pub struct KeyPage {
     pub keys: Vec<String>,
     /// How many keys match in all.
     pub total: usize,
+    /// How many bytes a message of the bucket takes on average; 0 if that is not known.
+    pub mean_bytes: usize,
     /// The sequence of the bucket's last write.
     pub last_sequence: u64,
     /// The time of the bucket's last write, in the bus's words; `None` if there never was one.
@@ -170,6 +172,10 @@ pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
     struct State {
         last_seq: u64,
         #[serde(default)]
+        messages: usize,
+        #[serde(default)]
+        bytes: usize,
+        #[serde(default)]
         last_ts: Option<String>,
         #[serde(default)]
         subjects: Subjects,
@@ -187,6 +193,7 @@ pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
     Ok(KeyPage {
         keys: keys.collect(),
         total: body.total,
+        mean_bytes: state.bytes.checked_div(state.messages).unwrap_or(0),
         last_sequence: state.last_seq,
         last_at: state.last_ts.filter(|_| state.last_seq > 0),
     })
@@ -391,7 +398,7 @@ mod tests {
     fn an_empty_bucket_has_no_last_write() {
         let body = br#"{"total":0,"state":{"last_seq":0,"last_ts":"0001-01-01T00:00:00Z"}}"#;
         let page = parse_keys(Bucket::Needs, body).unwrap();
-        assert_eq!(page, KeyPage { keys: vec![], total: 0, last_sequence: 0, last_at: None });
+        assert_eq!(page, KeyPage { keys: vec![], total: 0, mean_bytes: 0, last_sequence: 0, last_at: None });
     }
 
     #[test]
