@@ -84,6 +84,8 @@ pub struct Seat {
     work: Work,
     last_bus_error: Option<String>,
     jitter: u64,
+    /// Whose turn it is to send first among the questions under way.
+    turn: usize,
     /// What to add to the time since the start for the time since 1970.
     clock: Duration,
     actions: Vec<Action>,
@@ -110,6 +112,7 @@ impl Seat {
             work: Work::default(),
             last_bus_error: None,
             jitter: settings.jitter_seed,
+            turn: 0,
             clock: Duration::ZERO,
             actions: Vec::new(),
             settings,

@@ -7,6 +7,8 @@ pub mod object;
 pub mod request;
 pub mod service;
 
+use std::sync::Arc;
+
 /// The verb that the seat answers.
 pub const VERB: &str = "mesh-provisioner.provisioning";
 
@@ -26,6 +28,10 @@ pub const MAX_LINE_BYTES: usize = 4096;
 /// Headers of a message, in the order in which they are sent.
 pub type Headers = Vec<(&'static str, String)>;
 
+/// The body of a message to publish. Its copies share the bytes: an answer of half a megabyte may go to a thousand
+/// askers.
+pub type Body = Arc<[u8]>;
+
 /// A message to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
@@ -36,7 +42,7 @@ pub struct Outgoing {
     /// Its headers.
     pub headers: Headers,
     /// Its body.
-    pub body: Vec<u8>,
+    pub body: Body,
 }
 
 impl Outgoing {

@@ -89,7 +89,8 @@ impl Caller {
     ) -> Result<Delivery, CallError> {
         self.calls += 1;
         let reply = format!("{}.{}", self.inbox, self.calls);
-        let request = Outgoing { subject: subject.to_owned(), reply: Some(reply.clone()), headers, body };
+        let request =
+            Outgoing { subject: subject.to_owned(), reply: Some(reply.clone()), headers, body: body.into() };
         if !self.link.publish(request) {
             return Err(CallError::Lost("the connection takes nothing".to_owned()));
         }

@@ -21,7 +21,7 @@ use super::probe::probe;
 use super::watch::Watch;
 use crate::config::{Auth, Connection, nkey_seed};
 use crate::wire::direct::{self, Part};
-use crate::wire::{MAX_LINE_BYTES, Outgoing};
+use crate::wire::{Body, MAX_LINE_BYTES, Outgoing};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::fs;
 use std::io;
@@ -147,7 +147,11 @@ impl From<Message> for Delivery {
 }
 
 enum Order {
-    Publish(Outgoing),
+    Publish {
+        message: Outgoing,
+        /// What it takes of the room in the queue.
+        bytes: usize,
+    },
     StopListening,
     Settle(Sender<()>),
     StepAside(Duration),
@@ -160,6 +164,8 @@ pub struct Link {
     life: Receiver<Life>,
     protests: Receiver<String>,
     orders: Sender<Order>,
+    /// The body of the message that was published last.
+    last_body: Mutex<Option<Body>>,
     shared: Arc<Shared>,
 }
 
@@ -215,7 +221,7 @@ impl Link {
             thread.run();
             LINGERING.fetch_sub(1, Ordering::Relaxed);
         })?;
-        Ok(Link { life, protests, orders, shared })
+        Ok(Link { life, protests, orders, last_body: Mutex::new(None), shared })
     }
 
     /// What happens to the connection.
@@ -231,14 +237,19 @@ impl Link {
     /// Publishes a message at once, without waiting. `false`: so much waits already that this one is dropped.
     #[must_use]
     pub fn publish(&self, message: Outgoing) -> bool {
-        let bytes = message.body.len();
+        // The copies of one answer follow each other and share its bytes: only the first one takes room.
+        let mut last = lock(&self.last_body);
+        let is_copy =
+            last.replace(message.body.clone()).is_some_and(|last| Arc::ptr_eq(&last, &message.body));
+        let bytes = if is_copy { 0 } else { message.body.len() };
         let queued = &self.shared.queued_bytes;
         if queued.fetch_add(bytes, Ordering::Relaxed) <= MAX_QUEUED_BYTES
-            && self.orders.try_send(Order::Publish(message)).is_ok()
+            && self.orders.try_send(Order::Publish { message, bytes }).is_ok()
         {
             return true;
         }
         queued.fetch_sub(bytes, Ordering::Relaxed);
+        *last = None;
         false
     }
 
@@ -448,7 +459,10 @@ impl LinkThread {
             let mut published = 0;
             while let Some(order) = next.take() {
                 match order {
-                    Order::Publish(message) => self.publish(connection, &message),
+                    Order::Publish { message, bytes } => {
+                        self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                        self.publish(connection, &message);
+                    }
                     Order::StopListening => {
                         lock(&self.shared.subscriptions).retain(|(made, _)| !made.listens);
                     }
@@ -487,7 +501,6 @@ impl LinkThread {
     }
 
     fn publish(&self, connection: &::nats::Connection, message: &Outgoing) {
-        self.shared.queued_bytes.fetch_sub(message.body.len(), Ordering::Relaxed);
         // The server closes the connection of whoever sends a larger message, and the crate does not look.
         let fits =
             message.payload_bytes() <= connection.max_payload() && message.line_bytes() <= MAX_LINE_BYTES;

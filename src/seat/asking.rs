@@ -7,7 +7,7 @@ use super::{Action, Refusal, Seat, failure, reply};
 use crate::wire::answer::{self, Identity, json};
 use crate::wire::request::{Ask, What};
 use crate::wire::service::{self, Monitor};
-use crate::wire::{Headers, Outgoing, VERB};
+use crate::wire::{Body, Headers, Outgoing, VERB};
 use log::Level;
 use serde_json::value::RawValue;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl Seat {
                     service::stats(seat, &self.settings.started, &self.work, &self.counters_json())
                 }
             };
-            self.send(reply, Vec::new(), body);
+            self.send(reply, Headers::new(), body.into_bytes().into());
         }
     }
 
@@ -63,7 +63,7 @@ impl Seat {
         if ask.what == What::Health {
             let health = self.health(now);
             let body = answer::health_json(health.ready, &json(&health), &self.settings.identity);
-            return self.reply(reply, now, now, body);
+            return self.reply(reply, now, now, body.into_bytes().into());
         }
         let refused = if self.stopping.is_some() {
             Err(Refusal::unavailable("the seat is stopping: ask again in a moment"))
@@ -75,7 +75,7 @@ impl Seat {
         }
     }
 
-    pub(super) fn reply(&mut self, to: String, since: Duration, now: Duration, body: String) {
+    pub(super) fn reply(&mut self, to: String, since: Duration, now: Duration, body: Body) {
         if let Link::Up { max_payload, .. } = self.link
             && body.len() > max_payload
         {
@@ -87,7 +87,7 @@ impl Seat {
         }
         self.counters.answers += 1;
         self.work.time += now.saturating_sub(since);
-        self.send(to, Vec::new(), body);
+        self.send(to, Headers::new(), body);
     }
 
     pub(super) fn refuse(&mut self, to: String, since: Duration, now: Duration, refusal: Refusal) {
@@ -106,24 +106,20 @@ impl Seat {
         self.work.time += now.saturating_sub(since);
         let body = answer::error_json(code, &message);
         self.work.last_error = format!("{code}: {line}");
-        self.send(to, answer::error_headers(code, &message), body);
+        self.send(to, answer::error_headers(code, &message), body.into_bytes().into());
     }
 
-    pub(super) fn send(&mut self, subject: String, headers: Headers, body: String) {
-        let message = Outgoing { subject, reply: None, headers, body: body.into_bytes() };
-        self.actions.push(Action::Send(message));
+    pub(super) fn send(&mut self, subject: String, headers: Headers, body: Body) {
+        self.actions.push(Action::Send(Outgoing { subject, reply: None, headers, body }));
     }
 
     pub(super) fn answer_requests(&mut self, now: Duration) {
         self.requests.cut_short(now);
-        while let Some(Answered { id, mut askers, outcome }) = self.requests.answered() {
+        while let Some(Answered { id, askers, outcome }) = self.requests.answered() {
             self.calls.forget(Owner::Request(id));
-            let last = askers.pop_back();
+            let outcome = outcome.map(|body| Body::from(body.into_bytes()));
             for asker in askers {
                 self.settle(asker, outcome.clone(), now);
-            }
-            if let Some(last) = last {
-                self.settle(last, outcome, now);
             }
         }
         while let Some((id, asker, refusal)) = self.requests.overdue(now) {
@@ -134,7 +130,7 @@ impl Seat {
         }
     }
 
-    pub(super) fn settle(&mut self, asker: Asker, outcome: Result<String, Refusal>, now: Duration) {
+    pub(super) fn settle(&mut self, asker: Asker, outcome: Result<Body, Refusal>, now: Duration) {
         match outcome {
             Ok(body) => self.reply(asker.reply, asker.since, now, body),
             Err(refusal) => self.refuse(asker.reply, asker.since, now, refusal),

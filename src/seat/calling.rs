@@ -22,6 +22,9 @@ const PAYLOAD_MARGIN: usize = 8 * 1024;
 impl Seat {
     pub(super) fn answer(&mut self, number: u64, body: Result<&[u8], Cause>, now: Duration) {
         let Some((owner, slot, kind)) = self.calls.settle(number) else { return };
+        if let (Kind::Value { bucket, .. }, Ok(body)) = (kind, &body) {
+            self.calls.note_value_bytes(bucket, body.len());
+        }
         match (kind, body) {
             // The whole of a batch in one message that is none of its parts: nobody answers on its subject.
             (Kind::Batch(bucket), _) => self.give_up_batch(bucket, owner, slot, "nobody answers it", now),
@@ -119,19 +122,26 @@ impl Seat {
             page_bytes,
             seat: self.settings.identity.clone(),
             batches: self.batches.allowed(now),
+            value_bytes: self.calls.value_bytes().clone(),
             clock: self.clock + now,
         });
         while self.calls.room() > 0
-            && let Some(want) = self.pass.want(self.calls.allowance())
+            && let Some(want) = self.pass.want(self.calls.allowance(0))
         {
             self.call(Owner::Pass, want, now);
         }
-        let ids = self.requests.ids();
+        let mut ids = self.requests.ids();
+        // Where there is not room for all, another one is first each time.
+        self.turn = self.turn.wrapping_add(1);
+        if !ids.is_empty() {
+            let first = self.turn % ids.len();
+            ids.rotate_left(first);
+        }
         let share = calls::MAX_OUTSTANDING / ids.len().max(1);
         for id in ids {
             let owner = Owner::Request(id);
             while self.calls.room() > 0 && self.calls.outstanding(owner) < share {
-                let allowance = self.calls.allowance();
+                let allowance = self.calls.allowance(self.requests.long_lists());
                 let want = self.requests.question(id).and_then(|question| question.want(allowance));
                 let Some(want) = want else { break };
                 self.call(owner, want, now);
@@ -147,7 +157,7 @@ impl Seat {
             subject: request.subject,
             reply: Some(format!("{}.{number}", self.inbox())),
             headers: request.headers,
-            body: request.body,
+            body: request.body.into(),
         }));
     }
 }

@@ -11,8 +11,20 @@ pub(super) const MAX_OUTSTANDING: usize = 256;
 /// How many of them may list keys: those answers can be megabytes.
 const MAX_LISTINGS: usize = 4;
 
+/// How many long lists of keys are kept at a time: one of 100 000 keys takes ten megabytes.
+const MAX_LONG_LISTS: usize = 3;
+
 /// How many of them may be for batches: those answers can be megabytes too, in many messages.
 const MAX_BATCHES: usize = 8;
+
+/// How many bytes of large values are awaited at a time, over all who read.
+const MAX_LARGE_BYTES: usize = 8 * 1024 * 1024;
+
+/// What counts as large. Those that do not are bounded by their number.
+pub(super) const LARGE_BYTES: usize = 32 * 1024;
+
+/// How quickly it is forgotten that a bucket had large values: by a share of so much with each answer.
+const FORGETTING: usize = 16 * 1024;
 
 /// How long an answer is awaited.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -56,6 +68,8 @@ pub(super) struct Calls {
     last_number: u64,
     listings: usize,
     batches: usize,
+    large_bytes: usize,
+    value_bytes: BTreeMap<Bucket, usize>,
 }
 
 impl Calls {
@@ -64,6 +78,7 @@ impl Calls {
         self.last_number += 1;
         self.listings += usize::from(call.kind == Kind::Listing);
         self.batches += usize::from(matches!(call.kind, Kind::Batch(_)));
+        self.large_bytes += large_bytes(call.kind);
         *self.outstanding.entry(call.owner).or_default() += 1;
         self.by_number.insert(self.last_number, call);
         debug_assert!(self.by_number.len() <= MAX_OUTSTANDING, "too many requests to the bus");
@@ -77,9 +92,27 @@ impl Calls {
         (MAX_OUTSTANDING - 1).saturating_sub(self.by_number.len())
     }
 
-    /// What may be sent beside single requests.
-    pub(super) const fn allowance(&self) -> Allowance {
-        Allowance { listing: self.listings < MAX_LISTINGS, batch: self.batches < MAX_BATCHES }
+    /// What may be sent beside single requests, with so many long lists of keys at hand.
+    pub(super) const fn allowance(&self, long_lists: usize) -> Allowance {
+        // One value at a time is always read, however large it is.
+        let large_bytes = if self.large_bytes == 0 { usize::MAX } else { MAX_LARGE_BYTES };
+        Allowance {
+            listing: self.listings < MAX_LISTINGS,
+            batch: self.batches < MAX_BATCHES,
+            long_list: long_lists < MAX_LONG_LISTS,
+            large_bytes: large_bytes.saturating_sub(self.large_bytes),
+        }
+    }
+
+    /// Remembers how large the answer with a value of `bucket` was.
+    pub(super) fn note_value_bytes(&mut self, bucket: Bucket, bytes: usize) {
+        let known = self.value_bytes.entry(bucket).or_default();
+        *known = bytes.max(*known - *known / FORGETTING);
+    }
+
+    /// How large the answers with a value of each bucket were of late.
+    pub(super) const fn value_bytes(&self) -> &BTreeMap<Bucket, usize> {
+        &self.value_bytes
     }
 
     /// How many `owner` has outstanding.
@@ -91,7 +124,7 @@ impl Calls {
     pub(super) fn batched(&self) -> impl Iterator<Item = Bucket> {
         self.by_number.values().filter_map(|call| match call.kind {
             Kind::Batch(bucket) => Some(bucket),
-            Kind::Single | Kind::Listing => None,
+            Kind::Single | Kind::Value { .. } | Kind::Listing => None,
         })
     }
 
@@ -150,6 +183,7 @@ impl Calls {
         let call = self.by_number.remove(&number)?;
         self.listings -= usize::from(call.kind == Kind::Listing);
         self.batches -= usize::from(matches!(call.kind, Kind::Batch(_)));
+        self.large_bytes -= large_bytes(call.kind);
         if let Some(count) = self.outstanding.get_mut(&call.owner) {
             *count -= 1;
             if *count == 0 {
@@ -157,5 +191,55 @@ impl Calls {
             }
         }
         Some(call)
+    }
+}
+
+/// What a request counts for among the large ones.
+fn large_bytes(kind: Kind) -> usize {
+    match kind {
+        Kind::Value { bytes, .. } if bytes > LARGE_BYTES => bytes,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(bytes: usize) -> Call {
+        Call {
+            owner: Owner::Request(1),
+            slot: Slot::Value(0),
+            subject: String::new(),
+            kind: Kind::Value { bucket: Bucket::Needs, bytes },
+            since: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn large_values_are_awaited_up_to_a_number_of_bytes_and_small_ones_take_none_of_it() {
+        let mut calls = Calls::default();
+        assert_eq!(calls.allowance(0).large_bytes, usize::MAX, "one is always read, however large");
+        calls.add(value(LARGE_BYTES));
+        assert_eq!(calls.allowance(0).large_bytes, usize::MAX);
+        let large = calls.add(value(3 * 1024 * 1024));
+        calls.add(value(3 * 1024 * 1024));
+        assert_eq!(calls.allowance(0).large_bytes, 2 * 1024 * 1024);
+        calls.settle(large);
+        assert_eq!(calls.allowance(0).large_bytes, 5 * 1024 * 1024);
+        calls.clear();
+        assert_eq!(calls.allowance(0).large_bytes, usize::MAX);
+    }
+
+    #[test]
+    fn that_a_bucket_had_large_values_is_forgotten_slowly() {
+        let mut calls = Calls::default();
+        calls.note_value_bytes(Bucket::Needs, 16_384_000);
+        calls.note_value_bytes(Bucket::Needs, 10);
+        assert_eq!(calls.value_bytes()[&Bucket::Needs], 16_383_000);
+        for _ in 0..300_000 {
+            calls.note_value_bytes(Bucket::Needs, 1000);
+        }
+        assert!(calls.value_bytes()[&Bucket::Needs] <= LARGE_BYTES);
     }
 }

@@ -13,6 +13,8 @@ pub(super) struct Listed {
     /// Sorted by bytes. Keys that are not UTF-8 may look alike and then stand as often as there are. In the list of
     /// one node is the node's token too, which may or may not be a key: reading it tells.
     pub(super) keys: Vec<String>,
+    /// How many bytes a message of the bucket takes on average; 0 if that is not known.
+    pub(super) mean_bytes: usize,
     /// The sequence of the bucket's last write.
     pub(super) last_sequence: u64,
     /// Its time, in the bus's words.
@@ -75,8 +77,8 @@ impl Listing {
             // The filter of a node's keys matches what is under its token, not the token as a whole key.
             keys.extend(self.node_token.clone());
             keys.sort_unstable();
-            let KeyPage { last_sequence, last_at, state, .. } = page;
-            self.done = Some(Listed { keys, last_sequence, last_at, state });
+            let KeyPage { mean_bytes, last_sequence, last_at, state, .. } = page;
+            self.done = Some(Listed { keys, mean_bytes, last_sequence, last_at, state });
         }
         Ok(())
     }
@@ -95,6 +97,7 @@ mod tests {
         KeyPage {
             keys: keys.iter().map(|&key| key.to_owned()).collect(),
             total,
+            mean_bytes: 0,
             last_sequence: 9,
             last_at: None,
             state: None,

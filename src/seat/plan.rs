@@ -47,12 +47,13 @@ impl Planning {
     /// Begins to read.
     #[expect(clippy::new_without_default, reason = "beginning is a step, not a value")]
     pub fn new() -> Self {
-        Planning { scan: Scan::new(Bucket::Registry, None, false), stored: Vec::new() }
+        Planning { scan: Scan::new(Bucket::Registry, None, None, false), stored: Vec::new() }
     }
 
     /// The next request to send and the slot that its answer belongs to, if there is one to send now.
     pub fn request(&mut self) -> Option<(Slot, Request)> {
-        self.want(Allowance { listing: true, batch: false }).map(|want| (want.slot, want.request))
+        self.want(Allowance { listing: true, batch: false, long_list: true, large_bytes: usize::MAX })
+            .map(|want| (want.slot, want.request))
     }
 
     pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {

@@ -13,7 +13,7 @@ use crate::wire::direct::Part;
 use crate::wire::jetstream::Request;
 use crate::wire::request::{Ask, What};
 use page::PageQuestion;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 use survey::Survey;
@@ -27,6 +27,8 @@ pub(super) struct Frame {
     pub(super) seat: Identity,
     /// The buckets whose values may be read in batches.
     pub(super) batches: BTreeSet<Bucket>,
+    /// How many bytes the answer with a value of each bucket had of late, where that is known.
+    pub(super) value_bytes: BTreeMap<Bucket, usize>,
     /// The time since 1970, to count ages from.
     pub(super) clock: Duration,
 }
@@ -56,8 +58,10 @@ pub enum Slot {
 /// How much the answer to a request may bring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// One message.
+    /// One short message.
     Single,
+    /// A value of this bucket, expected to come in an answer of so many bytes.
+    Value { bucket: Bucket, bytes: usize },
     /// One message that may have megabytes: few are awaited at a time.
     Listing,
     /// Many messages out of this bucket: few are awaited at a time.
@@ -71,6 +75,10 @@ pub(super) struct Allowance {
     pub(super) listing: bool,
     /// A request for a batch.
     pub(super) batch: bool,
+    /// A long list of keys may be kept.
+    pub(super) long_list: bool,
+    /// Requests for large values, as long as so many bytes are not passed.
+    pub(super) large_bytes: usize,
 }
 
 /// A question under way.
@@ -142,6 +150,14 @@ impl Question {
         match self {
             Question::Page(page) => page.cut_short(),
             Question::Survey(_) => {}
+        }
+    }
+
+    /// Whether it keeps a long list of keys, or may be about to.
+    pub(super) fn keeps_long_list(&self) -> bool {
+        match self {
+            Question::Page(page) => page.keeps_long_list(),
+            Question::Survey(survey) => survey.keeps_long_list(),
         }
     }
 

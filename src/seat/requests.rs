@@ -131,6 +131,11 @@ impl Requests {
             .map(|under_way| &mut under_way.question)
     }
 
+    /// How many of the questions keep a long list of keys.
+    pub(super) fn long_lists(&self) -> usize {
+        self.under_way.iter().filter(|under_way| under_way.question.keeps_long_list()).count()
+    }
+
     /// Takes out one that has its answer.
     pub(super) fn answered(&mut self) -> Option<Answered> {
         let (at, outcome) = self
@@ -200,13 +205,14 @@ mod tests {
     use super::*;
     use crate::wire::answer::Identity;
     use crate::wire::request::What;
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     fn frame() -> Frame {
         Frame {
             page_bytes: 1024,
             seat: Identity { id: String::new(), version: String::new() },
             batches: BTreeSet::new(),
+            value_bytes: BTreeMap::new(),
             clock: Duration::ZERO,
         }
     }

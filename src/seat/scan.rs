@@ -12,12 +12,21 @@ use crate::wire::jetstream::{self, State};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+/// A list of more keys is long: few are kept at a time.
+const LONG_LIST: usize = 8192;
+
+/// How many bytes the answer with a short value has, such as those of the registry.
+const SHORT_ANSWER_BYTES: usize = 512;
+
 /// A bucket being read.
 #[derive(Debug)]
 pub(super) struct Scan {
     bucket: Bucket,
+    value_bytes: Option<usize>,
     batches: bool,
     stage: Stage,
+    node_token: Option<String>,
+    list: List,
     as_of: AsOf,
     state: Option<State>,
     /// What an earlier scan has found, which counts if the bucket has not changed since.
@@ -35,6 +44,17 @@ enum Stage {
     Recalling(VecDeque<(String, Found)>),
 }
 
+/// What is known of the list of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum List {
+    /// Whether it is long is not known.
+    Unknown,
+    /// It was long when there was no room for it: it is asked for again once there is.
+    WaitsForRoom,
+    /// Whatever its length, there is room.
+    HasRoom,
+}
+
 /// What a scan has come to.
 #[derive(Debug)]
 pub(super) enum Scanned {
@@ -50,11 +70,21 @@ pub(super) enum Scanned {
 
 impl Scan {
     /// Reads `bucket`, only what is under the token `node_token` if there is one; its values in batches if it may.
-    pub(super) fn new(bucket: Bucket, node_token: Option<String>, batches: bool) -> Self {
+    /// `value_bytes` says how large the answers with its values were of late, if that is known.
+    pub(super) fn new(
+        bucket: Bucket,
+        node_token: Option<String>,
+        value_bytes: Option<usize>,
+        batches: bool,
+    ) -> Self {
         Scan {
             bucket,
+            // Nobody but the seat writes there, as long as its rights are what they should be.
+            value_bytes: value_bytes.or((bucket == Bucket::Registry).then_some(SHORT_ANSWER_BYTES)),
             batches,
-            stage: Stage::Listing(Listing::new(bucket, node_token)),
+            stage: Stage::Listing(Listing::new(bucket, node_token.clone())),
+            node_token,
+            list: List::Unknown,
             as_of: AsOf { sequence: 0, at: None },
             state: None,
             known: None,
@@ -65,8 +95,8 @@ impl Scan {
     }
 
     /// Reads the registry. Its values are not read again if `known` has them and the bucket is as it was then.
-    pub(super) fn of_registry(known: Option<Rc<Known>>, batches: bool) -> Self {
-        Scan { known, learning: Some(Learning::default()), ..Scan::new(Bucket::Registry, None, batches) }
+    pub(super) fn of_registry(known: Option<Rc<Known>>) -> Self {
+        Scan { known, learning: Some(Learning::default()), ..Scan::new(Bucket::Registry, None, None, false) }
     }
 
     pub(super) const fn bucket(&self) -> Bucket {
@@ -101,7 +131,12 @@ impl Scan {
 
     pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
         match &mut self.stage {
-            Stage::Listing(listing) if allowance.listing => {
+            Stage::Listing(listing)
+                if allowance.listing && (allowance.long_list || self.list != List::WaitsForRoom) =>
+            {
+                if allowance.long_list {
+                    self.list = List::HasRoom;
+                }
                 listing.want().map(|request| Want { slot: Slot::Listing, request, kind: Kind::Listing })
             }
             Stage::Reading(values) => values.want(allowance),
@@ -144,7 +179,10 @@ impl Scan {
         match &mut self.stage {
             Stage::Listing(listing) => match listing.take() {
                 None => Scanned::Waiting,
-                Some(Listed { keys, last_sequence, last_at, state }) => {
+                Some(Listed { keys, mean_bytes, last_sequence, last_at, state }) => {
+                    // Values come in base64. That of many is known before any of them is asked for.
+                    let mean = (mean_bytes > 0).then_some(mean_bytes / 3 * 4 + SHORT_ANSWER_BYTES);
+                    self.value_bytes = self.value_bytes.max(mean);
                     self.as_of = AsOf { sequence: last_sequence, at: last_at };
                     self.state = state;
                     self.total = keys.len();
@@ -174,6 +212,16 @@ impl Scan {
         }
     }
 
+    /// Whether it keeps a long list of keys, or may be about to.
+    pub(super) fn keeps_long_list(&self) -> bool {
+        self.list == List::HasRoom
+            && match &self.stage {
+                Stage::Listing(_) | Stage::Picking => true,
+                Stage::Reading(values) => values.left() > LONG_LIST,
+                Stage::Recalling(_) => false,
+            }
+    }
+
     /// Says which keys to read, in order.
     pub(super) fn read(&mut self, keys: Vec<String>) {
         if let Some(known) = self.known.as_ref().filter(|known| known.is_of(self.state.as_ref())) {
@@ -185,9 +233,14 @@ impl Scan {
             // A part of the bucket is not worth knowing.
             self.learning = None;
         }
+        if keys.len() > LONG_LIST && self.list != List::HasRoom {
+            self.list = List::WaitsForRoom;
+            self.stage = Stage::Listing(Listing::new(self.bucket, self.node_token.clone()));
+            return;
+        }
         self.total = keys.len();
         let batches_since = self.batches.then_some(self.as_of.sequence);
-        self.stage = Stage::Reading(Values::new(self.bucket, keys, batches_since));
+        self.stage = Stage::Reading(Values::new(self.bucket, keys, self.value_bytes, batches_since));
     }
 
     /// What this scan, now that it is at its end, has found that the next one may count on.
@@ -195,5 +248,40 @@ impl Scan {
         let learning = self.learning.take()?;
         let whole = matches!(&self.stage, Stage::Reading(values) if values.is_done());
         if whole { learning.known(self.state.clone()?) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_ROOM: Allowance =
+        Allowance { listing: true, batch: false, long_list: false, large_bytes: usize::MAX };
+    const ROOM: Allowance = Allowance { long_list: true, ..NO_ROOM };
+
+    fn scan_without_room(keys: usize) -> Scan {
+        let mut scan = Scan::new(Bucket::Needs, None, None, false);
+        assert_eq!(scan.want(NO_ROOM).unwrap().slot, Slot::Listing);
+        scan.read((0..keys).map(|at| format!("{at:06}")).collect());
+        scan
+    }
+
+    #[test]
+    fn a_long_list_that_there_is_no_room_for_is_asked_for_again_once_there_is() {
+        let mut scan = scan_without_room(LONG_LIST + 1);
+        assert!(!scan.keeps_long_list());
+        assert_eq!(scan.want(NO_ROOM), None);
+        assert_eq!(scan.want(ROOM).unwrap().slot, Slot::Listing);
+        assert!(scan.keeps_long_list(), "what is awaited takes the room that it was given");
+        scan.read((0..=LONG_LIST).map(|at| format!("{at:06}")).collect());
+        assert!(scan.keeps_long_list());
+        assert_eq!(scan.want(NO_ROOM).unwrap().slot, Slot::Value(0));
+    }
+
+    #[test]
+    fn a_short_list_needs_no_room() {
+        let mut scan = scan_without_room(LONG_LIST);
+        assert!(!scan.keeps_long_list());
+        assert_eq!(scan.want(NO_ROOM).unwrap().slot, Slot::Value(0));
     }
 }

@@ -3,6 +3,7 @@
 //! They are asked for one by one, or, where that is allowed, in batches. A batch that is refused, has a gap or
 //! holds what cannot be trusted is read again one by one.
 
+use super::calls::LARGE_BYTES;
 use super::question::{Allowance, Kind, Slot, Want};
 use crate::bucket::Bucket;
 use crate::wire::direct::{self, Part};
@@ -12,8 +13,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 /// How many values are asked for one by one at a time, at most.
 const MAX_WINDOW: usize = 256;
 
-/// How many are asked for before the size of any is known.
-const FIRST_WINDOW: usize = 32;
+/// How many are asked for before the size of any value of the bucket is known: each may be as large as a message.
+const FIRST_WINDOW: usize = 4;
 
 /// How many bytes of answers a reading expects at a time; with large values the window narrows to keep to it.
 const WINDOW_BYTES: usize = 4 * 1024 * 1024;
@@ -80,7 +81,10 @@ pub(super) struct Values {
     /// Positions to ask for again.
     again: VecDeque<usize>,
     found: BTreeMap<usize, Found>,
+    /// The largest answer so far, or what to expect of the first.
     largest_bytes: usize,
+    /// Nothing is known yet of the size of this bucket's values.
+    is_guess: bool,
     /// Whether to ask in batches, and what the bucket's last sequence was when its keys were listed.
     batches_since: Option<u64>,
     batches: BTreeMap<usize, Batch>,
@@ -99,8 +103,14 @@ struct Batch {
 }
 
 impl Values {
-    /// Reads `keys` of `bucket`; in batches if `batches_since` gives the last sequence that they must know of.
-    pub(super) fn new(bucket: Bucket, keys: Vec<String>, batches_since: Option<u64>) -> Self {
+    /// Reads `keys` of `bucket`, whose values came in answers of so many bytes of late, if that is known; in batches
+    /// if `batches_since` gives the last sequence that they must know of.
+    pub(super) fn new(
+        bucket: Bucket,
+        keys: Vec<String>,
+        value_bytes: Option<usize>,
+        batches_since: Option<u64>,
+    ) -> Self {
         Values {
             bucket,
             prefix: bucket.subject_prefix(),
@@ -109,7 +119,8 @@ impl Values {
             asked: 0,
             again: VecDeque::new(),
             found: BTreeMap::new(),
-            largest_bytes: WINDOW_BYTES / FIRST_WINDOW,
+            largest_bytes: value_bytes.unwrap_or(WINDOW_BYTES / FIRST_WINDOW),
+            is_guess: value_bytes.is_none(),
             batches_since,
             batches: BTreeMap::new(),
             last_batch: 0,
@@ -118,10 +129,13 @@ impl Values {
 
     /// The next request to send, if there is one to send now.
     pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
-        if self.batches_since.is_some() { self.want_batch(allowance) } else { self.want_one() }
+        if self.batches_since.is_some() { self.want_batch(allowance) } else { self.want_one(allowance) }
     }
 
-    fn want_one(&mut self) -> Option<Want> {
+    fn want_one(&mut self, allowance: Allowance) -> Option<Want> {
+        if self.largest_bytes > LARGE_BYTES.max(allowance.large_bytes) {
+            return None;
+        }
         let window = (WINDOW_BYTES / self.largest_bytes.max(1)).clamp(4, MAX_WINDOW);
         loop {
             let at = match self.again.pop_front() {
@@ -144,7 +158,8 @@ impl Values {
 
     fn one(&self, at: usize) -> Want {
         let request = jetstream::get(self.bucket, &self.keys[at - self.given]);
-        Want { slot: Slot::Value(at), request, kind: Kind::Single }
+        let kind = Kind::Value { bucket: self.bucket, bytes: self.largest_bytes };
+        Want { slot: Slot::Value(at), request, kind }
     }
 
     fn want_batch(&mut self, allowance: Allowance) -> Option<Want> {
@@ -189,8 +204,8 @@ impl Values {
     /// Takes the value at the position `at`, whose answer had `bytes` bytes.
     pub(super) fn heard(&mut self, at: usize, bytes: usize, message: Option<Message>) {
         // The first answer replaces the guess; from then on the largest counts.
-        let guess = WINDOW_BYTES / FIRST_WINDOW;
-        self.largest_bytes = if self.largest_bytes == guess { bytes } else { self.largest_bytes.max(bytes) };
+        self.largest_bytes = if self.is_guess { bytes } else { self.largest_bytes.max(bytes) };
+        self.is_guess = false;
         let Some(key) = at.checked_sub(self.given).and_then(|at| self.keys.get(at)) else { return };
         let found = match message {
             None => Found::Gone { marker: None },
@@ -267,6 +282,11 @@ impl Values {
         Some((self.keys.pop_front()?, found))
     }
 
+    /// How many keys have not been given back.
+    pub(super) fn left(&self) -> usize {
+        self.keys.len()
+    }
+
     /// Whether every key has been given back.
     pub(super) fn is_done(&self) -> bool {
         self.keys.is_empty()
@@ -287,7 +307,7 @@ fn is_pattern(key: &str) -> bool {
 mod tests {
     use super::*;
 
-    const ALL: Allowance = Allowance { listing: true, batch: true };
+    const ALL: Allowance = Allowance { listing: true, batch: true, long_list: true, large_bytes: usize::MAX };
 
     fn message(key: &str) -> Message {
         Message {
@@ -301,11 +321,11 @@ mod tests {
     }
 
     fn values(keys: &[&str], batches_since: Option<u64>) -> Values {
-        Values::new(Bucket::Needs, keys.iter().map(|&key| key.to_owned()).collect(), batches_since)
+        Values::new(Bucket::Needs, keys.iter().map(|&key| key.to_owned()).collect(), None, batches_since)
     }
 
     fn many(count: usize) -> Values {
-        Values::new(Bucket::Needs, (0..count).map(|at| format!("{at:04}")).collect(), None)
+        Values::new(Bucket::Needs, (0..count).map(|at| format!("{at:04}")).collect(), None, None)
     }
 
     fn wanted(values: &mut Values) -> Vec<Slot> {
@@ -354,6 +374,16 @@ mod tests {
             values.next();
         }
         assert_eq!(wanted(&mut values).len(), 4);
+    }
+
+    #[test]
+    fn large_values_are_asked_for_as_far_as_there_is_room_for_them() {
+        let room = |large_bytes| Allowance { large_bytes, ..ALL };
+        let expecting = |bytes| Values::new(Bucket::Needs, vec!["a".to_owned()], Some(bytes), None);
+        assert_eq!(expecting(1024 * 1024).want(room(1024 * 1024 - 1)), None);
+        let want = expecting(1024 * 1024).want(room(1024 * 1024)).unwrap();
+        assert_eq!(want.kind, Kind::Value { bucket: Bucket::Needs, bytes: 1024 * 1024 });
+        assert!(expecting(LARGE_BYTES).want(room(0)).is_some(), "what is small needs no room");
     }
 
     #[test]

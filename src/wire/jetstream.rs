@@ -152,6 +152,8 @@ pub struct KeyPage {
     pub keys: Vec<String>,
     /// How many keys match in all.
     pub total: usize,
+    /// How many bytes a message of the bucket takes on average; 0 if that is not known.
+    pub mean_bytes: usize,
     /// The sequence of the bucket's last write.
     pub last_sequence: u64,
     /// The time of the bucket's last write, in the bus's words; `None` if there never was one.
@@ -188,6 +190,8 @@ pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
         messages: Option<u64>,
         last_seq: u64,
         #[serde(default)]
+        bytes: u64,
+        #[serde(default)]
         last_ts: Option<String>,
         #[serde(default)]
         subjects: Subjects,
@@ -204,6 +208,7 @@ pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
         // A stream that was made by hand may hold other subjects beside the bucket's; they are no keys.
         subject.starts_with(&prefix).then(|| subject.split_off(prefix.len()))
     });
+    let mean_bytes = state.messages.and_then(|messages| state.bytes.checked_div(messages)).unwrap_or(0);
     let last_at = state.last_ts.filter(|_| state.last_seq > 0);
     let standing = match (body.created, state.messages, &last_at) {
         (Some(created), Some(messages), Some(last_at)) => {
@@ -214,6 +219,7 @@ pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
     Ok(KeyPage {
         keys: keys.collect(),
         total: body.total,
+        mean_bytes: usize::try_from(mean_bytes).unwrap_or(usize::MAX),
         last_sequence: state.last_seq,
         last_at,
         state: standing,
@@ -420,7 +426,10 @@ mod tests {
     fn an_empty_bucket_has_no_last_write() {
         let body = br#"{"total":0,"state":{"last_seq":0,"last_ts":"0001-01-01T00:00:00Z"}}"#;
         let page = parse_keys(Bucket::Needs, body).unwrap();
-        assert_eq!(page, KeyPage { keys: vec![], total: 0, last_sequence: 0, last_at: None, state: None });
+        assert_eq!(
+            page,
+            KeyPage { keys: vec![], total: 0, mean_bytes: 0, last_sequence: 0, last_at: None, state: None }
+        );
     }
 
     #[test]

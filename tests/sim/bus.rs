@@ -254,7 +254,7 @@ impl Bus {
             (Some(operation), _) => return Err(format!("{operation} of the kind {key:?}")),
         };
         let key = Key { bytes: key.as_bytes().to_vec(), names: registry_names(key) };
-        let sequence = stream.store(key, headers, request.body.clone(), step, time);
+        let sequence = stream.store(key, headers, request.body.to_vec(), step, time);
         Ok(jetstream::stored("KV_mesh-provisioner_registry", sequence))
     }
 

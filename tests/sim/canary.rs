@@ -91,7 +91,7 @@ impl Canary {
             subject: format!("{PREFIX}{kind}"),
             reply: Some(format!("{}.{}", self.seat.inbox(), self.last_call)),
             headers,
-            body: value.unwrap_or_default().into_bytes(),
+            body: value.unwrap_or_default().into_bytes().into(),
         })
     }
 }

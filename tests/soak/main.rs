@@ -52,7 +52,7 @@ const RECOVERY: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_secs(15);
 
 /// How many threads an idle seat has (ARCHITECTURE.md).
-const THREADS: u64 = 5;
+const THREADS: usize = 5;
 
 /// How long a change of the registry by hand may show, faults included.
 const TOUCHED: Duration = Duration::from_secs(180);
@@ -199,9 +199,9 @@ fn end_well(soak: &Soak) {
                 .all(|entry| there.get(entry.kind).is_some_and(|value| entry.says_the_same_as(value)));
         right.then_some(()).ok_or_else(|| format!("{:?}", there.keys()))
     });
-    wait_for(soak, "the seat to have its threads and no more", || match soak.supervisor.number("Threads") {
-        Some(THREADS) => Ok(()),
-        other => Err(format!("{other:?}")),
+    wait_for(soak, "the seat to have its threads and no more", || {
+        let threads = soak.supervisor.threads();
+        if threads.len() == THREADS { Ok(()) } else { Err(format!("{threads:?}")) }
     });
     wait_for(soak, "no consumer to be left", || {
         let client = Client::try_connect(soak.address, &support::accounts::ADMINISTRATOR)?;

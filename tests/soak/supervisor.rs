@@ -133,9 +133,14 @@ impl Supervisor {
         self.lock().frozen = false;
     }
 
-    /// A number out of what the system says about the process.
-    pub(crate) fn number(&self, field: &str) -> Option<u64> {
-        status_number(self.lock().process.id(), field)
+    /// The names of its threads.
+    pub(crate) fn threads(&self) -> Vec<String> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.lock().process.id()));
+        let names = tasks.into_iter().flatten().flatten().map(|task| {
+            let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            format!("{} {}", task.file_name().display(), name.trim())
+        });
+        names.collect()
     }
 
     /// The end of its log.

@@ -10,7 +10,7 @@ use crate::registry;
 use crate::wire::answer::Identity;
 use crate::wire::jetstream::{self, Request};
 use crate::wire::service::NOBODY;
-use crate::wire::{Headers, INBOX, Outgoing, QUEUE, VERB, service};
+use crate::wire::{Body, Headers, INBOX, Outgoing, QUEUE, VERB, service};
 use std::time::Duration;
 
 /// A sequence that no bucket reaches: a write that expects it is refused, so nothing is stored.
@@ -79,7 +79,7 @@ fn presence(trial: &Trial) -> Presence {
         subject: subject.clone(),
         reply: Some(format!("{INBOX}.check")),
         headers: Headers::new(),
-        body: service::ping(&nobody).into_bytes(),
+        body: service::ping(&nobody).into_bytes().into(),
     };
     if trial.denied_subscription(&subject).is_some() || trial.publish(question).is_err() {
         return Presence::Unknown;
@@ -124,7 +124,7 @@ fn messages(right: &str, id: &str) -> Vec<Outgoing> {
     }
     // A seat that is asked without a subject to answer to counts that and says so.
     let reply = (right == service::ping_subject()).then(|| format!("_INBOX.{id}"));
-    vec![Outgoing { subject: subject(right, id), reply, headers: Headers::new(), body: Vec::new() }]
+    vec![Outgoing { subject: subject(right, id), reply, headers: Headers::new(), body: Body::default() }]
 }
 
 /// A write of the registry that the bus must refuse. Even one that did not would find the right value in it.
@@ -135,7 +135,12 @@ pub(super) fn refused_write(entry: &registry::Entry<'_>) -> Request {
 
 impl From<Request> for Outgoing {
     fn from(request: Request) -> Self {
-        Outgoing { subject: request.subject, reply: None, headers: request.headers, body: request.body }
+        Outgoing {
+            subject: request.subject,
+            reply: None,
+            headers: request.headers,
+            body: request.body.into(),
+        }
     }
 }
 

@@ -73,18 +73,25 @@ impl PageQuestion {
             outcome: None,
         };
         question.stage = match question.ask.what {
-            What::Gaps => Stage::Kinds(Scan::of_registry(question.registry.clone(), false)),
+            What::Gaps => Stage::Kinds(question.scan(Bucket::Registry)),
             _ => question.entries(),
         };
         question
     }
 
     fn entries(&self) -> Stage {
-        let batches = self.frame.batches.contains(&self.bucket);
-        Stage::Entries(match self.bucket {
-            Bucket::Registry => Scan::of_registry(self.registry.clone(), batches),
-            bucket => Scan::new(bucket, node_token(&self.ask), batches),
-        })
+        Stage::Entries(self.scan(self.bucket))
+    }
+
+    fn scan(&self, bucket: Bucket) -> Scan {
+        match bucket {
+            // The few kinds are not worth a batch.
+            Bucket::Registry => Scan::of_registry(self.registry.clone()),
+            bucket => {
+                let value_bytes = self.frame.value_bytes.get(&bucket).copied();
+                Scan::new(bucket, node_token(&self.ask), value_bytes, self.frame.batches.contains(&bucket))
+            }
+        }
     }
 
     pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
@@ -142,6 +149,13 @@ impl PageQuestion {
         }
     }
 
+    pub(super) fn keeps_long_list(&self) -> bool {
+        match &self.stage {
+            Stage::Kinds(scan) | Stage::Entries(scan) => scan.keeps_long_list(),
+            Stage::Done => false,
+        }
+    }
+
     fn finish(&mut self, outcome: Result<String, Refusal>) {
         self.stage = Stage::Done;
         self.outcome = Some(outcome);
@@ -178,7 +192,7 @@ impl PageQuestion {
                         return;
                     }
                     Scanned::Listed(keys) => {
-                        scan.read(keys.into_iter().filter(|key| self.concerns(key)).collect());
+                        scan.read(self.keys_of_page(keys));
                         Stage::Entries(scan)
                     }
                     Scanned::Key(key, found) => {
@@ -202,6 +216,19 @@ impl PageQuestion {
     fn has_looked_enough(&self, keys: usize) -> bool {
         let most = if self.page.is_empty() { KEYS_OF_AN_EMPTY_PAGE } else { KEYS_A_PAGE };
         keys > most || self.bytes > BYTES_A_PAGE
+    }
+
+    /// The keys that the page may come to, and the one behind them, at which it ends. Look-alikes stay together.
+    fn keys_of_page(&self, keys: Vec<String>) -> Vec<String> {
+        let mut kept: Vec<String> = Vec::new();
+        for key in keys.into_iter().filter(|key| self.concerns(key)) {
+            let is_behind = kept.len() > KEYS_OF_AN_EMPTY_PAGE && kept.last() != Some(&key);
+            kept.push(key);
+            if is_behind {
+                break;
+            }
+        }
+        kept
     }
 
     /// Whether `key` lies behind `after`, within reach, and is what is asked for.

@@ -119,10 +119,10 @@ impl Survey {
     }
 
     fn scan_next(&mut self) {
-        self.scan = self
-            .to_scan
-            .pop_front()
-            .map(|bucket| Scan::new(bucket, node_token(&self.ask), self.frame.batches.contains(&bucket)));
+        self.scan = self.to_scan.pop_front().map(|bucket| {
+            let value_bytes = self.frame.value_bytes.get(&bucket).copied();
+            Scan::new(bucket, node_token(&self.ask), value_bytes, self.frame.batches.contains(&bucket))
+        });
     }
 
     pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
@@ -149,6 +149,10 @@ impl Survey {
 
     pub(super) fn progress(&self) -> String {
         self.scan.as_ref().map_or_else(|| "it was just done".to_owned(), Scan::progress)
+    }
+
+    pub(super) fn keeps_long_list(&self) -> bool {
+        self.scan.as_ref().is_some_and(Scan::keeps_long_list)
     }
 
     /// Goes on as far as what has been heard allows.

@@ -1,0 +1,156 @@
+//! The attackers, and those who ask for little beside them.
+
+use super::support::accounts::TESTER;
+use super::support::bucket::NEEDS;
+use super::support::client::Client;
+use super::support::mesh::Mesh;
+use super::support::seat::KINDS;
+use super::support::verb::{ANSWER_BOUND, Answer, VERB};
+use super::support::wait::PATIENCE;
+use crossbeam_channel::{Sender, bounded};
+use serde_json::json;
+use std::fs;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// What the seat's resident memory may come to.
+const BOUND_KIB: u64 = 64 * 1024;
+
+/// The largest limit that an ask may have.
+const LIMIT: usize = 10_000;
+
+/// How many ask for everything at once while others are still to have their turn, and how many when nobody is.
+const A_FEW: usize = 4;
+const MANY: usize = 80;
+
+/// How many keys a large bucket has.
+const KEYS: usize = 100_000;
+
+/// How many writes leave before their arrival is awaited.
+const BURST: usize = 1000;
+
+/// How often somebody asks for little.
+const LITTLE: Duration = Duration::from_millis(200);
+
+/// An attack on a mesh, while somebody asks for little beside it.
+pub(crate) struct Siege<'a> {
+    mesh: &'a Mesh,
+    over: Sender<()>,
+    beside: JoinHandle<usize>,
+}
+
+impl<'a> Siege<'a> {
+    pub(crate) fn begin(mesh: &'a Mesh) -> Self {
+        let (over, is_over) = bounded(0);
+        let reader = mesh.reader();
+        let beside = thread::spawn(move || {
+            let mut asked = 0;
+            loop {
+                let registry = reader.ask(&json!({"what": "registry"})).good();
+                assert_eq!(registry.entries().len(), KINDS, "{}", registry.text());
+                let needs = reader.ask(&json!({"what": "needs", "node": "attic"})).good();
+                assert_eq!(needs.entries().len(), 5, "{}", needs.text());
+                let health = reader.ask(&json!({"what": "health"})).good();
+                assert_eq!(health.body()["ok"], true, "{}", health.text());
+                asked += 3;
+                if is_over.recv_timeout(LITTLE).is_err_and(|error| error.is_disconnected()) {
+                    return asked;
+                }
+            }
+        });
+        Self { mesh, over, beside }
+    }
+
+    /// Sends so many asks a second that cannot be answered well, of every sort, and more than one can wait for.
+    pub(crate) fn flood(&self, during: Duration, a_second: u32) {
+        let attacker = self.mesh.reader();
+        let bodies = ["", "[]", "{\"what\":", "{\"what\":\"nothing\"}", "{\"a\":1}", "\u{0}\u{1b}[31m\r\n"];
+        let large = format!("{{\"what\":\"{}\"}}", "x".repeat(8 * 1024));
+        let begun = Instant::now();
+        let mut sent = 0;
+        while begun.elapsed() < during {
+            let body = match sent % 100 {
+                0 => large.as_str(),
+                at => bodies[1 + at as usize % (bodies.len() - 1)],
+            };
+            let reply = match sent % 10 {
+                0 => None,
+                1 => Some(b"$KV.mesh-provisioner_registry.injected".as_slice()),
+                _ => Some(b"_INBOX.attacker".as_slice()),
+            };
+            attacker.publish_with(VERB, reply, &[], body);
+            sent += 1;
+            let due = begun + Duration::from_secs(1) / a_second * sent;
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+        attacker.flush();
+        let least = a_second * u32::try_from(during.as_secs()).expect("seconds") / 2;
+        assert!(sent >= least, "the machine lets only {sent} asks through in {during:?}");
+    }
+
+    /// Asks for everything, several times at once.
+    pub(crate) fn ask_for_much(&self, what: &str) {
+        ask_at_once(self.mesh, what, A_FEW);
+    }
+
+    /// Ends the attack: all who asked for little had the right answer, and memory stayed within its bound.
+    pub(crate) fn end(self) {
+        drop(self.over);
+        let asked = self.beside.join().expect("whoever asks for little is answered well");
+        assert!(asked > 0);
+        stays_within_the_bound(self.mesh);
+    }
+}
+
+/// Asks for everything as often at once as the seat works on, and oftener, so that nobody else has a turn; memory
+/// stays within its bound all the same.
+pub(crate) fn overrun(mesh: &Mesh, what: &str) {
+    ask_at_once(mesh, what, MANY);
+    stays_within_the_bound(mesh);
+}
+
+/// Sends asks all at once, no two of them equal, and waits until each has its one answer, good or not.
+fn ask_at_once(mesh: &Mesh, what: &str, count: usize) {
+    let attacker = mesh.reader();
+    let inboxes: Vec<_> =
+        (0..count).map(|at| attacker.ask_later(&json!({"what": what, "limit": LIMIT - at}))).collect();
+    for inbox in &inboxes {
+        let answer = match inbox.next(ANSWER_BOUND + PATIENCE) {
+            Ok(message) => Answer::of(&message),
+            Err(error) => panic!("an ask for {what} of {count} had no answer: {error}"),
+        };
+        if let Some(code) = answer.code() {
+            assert!(matches!(code, 503 | 504), "{}", answer.text());
+        }
+    }
+}
+
+pub(crate) fn stays_within_the_bound(mesh: &Mesh) {
+    let kib = high_water_kib(mesh.seat.id());
+    assert!(kib <= BOUND_KIB, "the seat's memory came to {kib} KiB, more than {BOUND_KIB} KiB");
+}
+
+/// Fills the bucket of needs with 100 000 keys, without awaiting each write: that would take minutes.
+pub(crate) fn bulk(mesh: &Mesh, key: impl Fn(usize) -> Vec<u8>) {
+    let writer = mesh.server.client(&TESTER);
+    for at in 0..KEYS {
+        writer.publish([format!("$KV.{NEEDS}.").as_bytes(), &key(at)].concat(), "{\"port\":8080}");
+        if at % BURST == 0 {
+            stored_at_least(&writer, at.saturating_sub(5 * BURST));
+        }
+    }
+    stored_at_least(&writer, KEYS);
+}
+
+fn stored_at_least(writer: &Client, count: usize) {
+    super::support::wait::until("the bus to have stored the keys", Duration::from_secs(60), || {
+        let stored = writer.stream_info(NEEDS)["state"]["messages"].as_u64().unwrap_or_default();
+        if stored >= count as u64 { Ok(()) } else { Err(format!("{stored} of {count}")) }
+    });
+}
+
+fn high_water_kib(id: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).expect("the status of a process that runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its high-water mark");
+    line.trim().trim_end_matches(" kB").parse().expect("a number of KiB")
+}

@@ -1,0 +1,91 @@
+//! The seat under attack: whatever is asked and stored, its memory stays within a bound, and who asks for little beside
+//! it is still answered.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod load;
+
+use load::{Siege, bulk, overrun};
+use serde_json::json;
+use std::time::Duration;
+use support::bucket::NEEDS;
+use support::mesh::Mesh;
+use support::verb::{ANSWER_BOUND, Answer};
+
+/// One node's keys, for those who ask for little.
+fn store_a_little(mesh: &Mesh) {
+    mesh.node("attic").kv_put_all(NEEDS, (0..5).map(|at| (format!("attic.web.port.p{at}"), "1")));
+}
+
+#[test]
+fn ten_thousand_asks_a_second_of_nonsense() {
+    let mesh = Mesh::start();
+    store_a_little(&mesh);
+    let siege = Siege::begin(&mesh);
+    siege.flood(Duration::from_secs(5), 10_000);
+    siege.end();
+}
+
+#[test]
+fn a_bucket_of_a_hundred_thousand_keys() {
+    let mesh = Mesh::start();
+    store_a_little(&mesh);
+    bulk(&mesh, |at| format!("cellar.web.port.p{at:06}").into_bytes());
+    let siege = Siege::begin(&mesh);
+    siege.ask_for_much("needs");
+    siege.ask_for_much("drift");
+    siege.end();
+    overrun(&mesh, "needs");
+    overrun(&mesh, "drift");
+}
+
+#[test]
+fn a_hundred_thousand_malformed_keys() {
+    let mesh = Mesh::start();
+    store_a_little(&mesh);
+    bulk(&mesh, |at| match at % 4 {
+        0 => format!("cellar.{at}").into_bytes(),
+        1 => format!("cellar.w=zz.port.p{at}").into_bytes(),
+        2 => [b"cellar.\xff\xfe.port.p", at.to_string().as_bytes()].concat(),
+        _ => format!("cellar.web.port.p{at}.{}", "more".repeat(5)).into_bytes(),
+    });
+    let siege = Siege::begin(&mesh);
+    siege.ask_for_much("needs");
+    siege.ask_for_much("nodes");
+    siege.end();
+    overrun(&mesh, "needs");
+    overrun(&mesh, "nodes");
+}
+
+#[test]
+fn values_of_a_mebibyte() {
+    let mesh = Mesh::start();
+    store_a_little(&mesh);
+    // As much as fits a message beside its headers.
+    let value = format!("\"{}\"", "x".repeat(1024 * 1024 - 1024));
+    mesh.node("cellar").kv_put_all(NEEDS, (0..200).map(|at| (format!("cellar.web.port.p{at:03}"), &value)));
+    let siege = Siege::begin(&mesh);
+    siege.ask_for_much("needs");
+    siege.ask_for_much("drift");
+    siege.end();
+    overrun(&mesh, "needs");
+    overrun(&mesh, "drift");
+}
+
+#[test]
+fn full_pages_for_everybody() {
+    let mesh = Mesh::start();
+    store_a_little(&mesh);
+    let value = format!("\"{}\"", "x".repeat(8 * 1024));
+    mesh.node("cellar").kv_put_all(NEEDS, (0..200).map(|at| (format!("cellar.web.port.p{at:03}"), &value)));
+    let siege = Siege::begin(&mesh);
+    let attacker = mesh.reader();
+    let inboxes: Vec<_> = (0..200).map(|_| attacker.ask_later(&json!({"what": "needs"}))).collect();
+    for inbox in &inboxes {
+        let answer = Answer::of(&inbox.next(ANSWER_BOUND).expect("an answer for everybody")).good();
+        assert!(answer.next().is_some(), "a page that is full");
+    }
+    siege.end();
+    overrun(&mesh, "needs");
+}
