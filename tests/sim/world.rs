@@ -63,6 +63,8 @@ enum Happening {
     RegistryWrite,
     NodeWrite,
     Ask,
+    /// Whoever got a page over the connection of this number asks for the next one.
+    Follow(u64, Ask),
     Strange,
     Tell(Event),
     /// The machine sleeps so long; nobody notices before.
@@ -261,6 +263,13 @@ impl World<'_> {
                 Ok(())
             }
             Happening::Ask => self.ask(None),
+            Happening::Follow(link, ask) => {
+                if self.link == Some(link) {
+                    self.ask(Some(ask))
+                } else {
+                    Ok(())
+                }
+            }
             Happening::Strange => self.strange(),
             Happening::Tell(event) => {
                 if let Event::MaxPayload(bytes) = event {
@@ -402,7 +411,10 @@ impl World<'_> {
         self.faults = Faults::default();
         self.off = None;
         self.queue.retain(|_, happening| {
-            matches!(happening, Happening::Attempt | Happening::AtBus(..) | Happening::AtSeat(..))
+            matches!(
+                happening,
+                Happening::Attempt | Happening::AtBus(..) | Happening::AtSeat(..) | Happening::Follow(..)
+            )
         });
         let end = self.now + GETS_WELL;
         // The hour is too long to wait for: somebody who repaired the bus asks for a pass.

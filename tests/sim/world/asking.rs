@@ -104,15 +104,11 @@ impl World<'_> {
         self.tally.pages += 1;
         let next = judge::page(&mut self.bus, &ask, waiting.from, &message.body)
             .map_err(|why| format!("{ask:?}, asked at step {}: {why}", waiting.from))?;
-        if next.is_some() && self.stopping.is_none() {
-            let at = self.now;
-            let follow = Ask { after: next, ..ask };
-            let reply = self.next_reply();
-            self.queue(at, Happening::AtSeat(self.link.unwrap_or(0), request(&reply, follow.to_json())));
-            // It is counted from when the seat takes it; without a connection it never does.
-            if self.link.is_some() {
-                self.waits(reply, Some(follow), self.bus.step + 1);
-            }
+        if next.is_some()
+            && self.stopping.is_none()
+            && let Some(link) = self.link
+        {
+            self.queue(self.now, Happening::Follow(link, Ask { after: next, ..ask }));
         }
         Ok(())
     }
