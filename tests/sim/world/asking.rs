@@ -4,6 +4,7 @@ use super::{Verdict, Waiting, World};
 use crate::dice::Dice;
 use crate::judge;
 use crate::world::Happening;
+use mesh_provisioner::bucket::Bucket;
 use mesh_provisioner::seat::Event;
 use mesh_provisioner::wire::answer::Identity;
 use mesh_provisioner::wire::request::{Ask, What};
@@ -12,6 +13,9 @@ use std::time::Duration;
 
 /// The longest wait of an asker.
 const ANSWERED: Duration = Duration::from_secs(4);
+
+/// The longest wait for a connection with nothing in the way, with all that was asked before over.
+const RECONNECTED: Duration = Duration::from_secs(8);
 
 impl World<'_> {
     pub(super) fn ask(&mut self, ask: Option<Ask>) -> Verdict<()> {
@@ -113,18 +117,25 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Asks everything; with nothing in the way every answer is good.
+    /// Asks everything; with nothing in the way every answer is good. A batch may meet what breaks the connection, in
+    /// each bucket once.
     pub(super) fn ask_everything(&mut self) -> Verdict<()> {
-        let errors = self.tally.errors;
-        for what in [What::Registry, What::Needs, What::Applied, What::Collect, What::Gaps] {
-            self.ask(Some(Ask::new(what)))?;
+        for _ in 0..=Bucket::ALL.len() {
+            let (errors, links) = (self.tally.errors, self.links);
+            for what in [What::Registry, What::Needs, What::Applied, What::Collect, What::Gaps] {
+                self.ask(Some(Ask::new(what)))?;
+            }
+            self.until(self.now + Duration::from_secs(3))?;
+            if self.link == Some(links) {
+                return if self.tally.errors > errors || !self.waiting.is_empty() {
+                    Err("an error answer with nothing in the way".to_owned())
+                } else {
+                    Ok(())
+                };
+            }
+            self.until(self.now + RECONNECTED)?;
         }
-        let end = self.now + Duration::from_secs(3);
-        self.until(end)?;
-        if self.tally.errors > errors || !self.waiting.is_empty() {
-            return Err("an error answer with nothing in the way".to_owned());
-        }
-        Ok(())
+        Err("a bucket costs more than one connection".to_owned())
     }
 }
 
