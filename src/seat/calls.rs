@@ -83,6 +83,7 @@ impl Calls {
         self.by_number.insert(self.last_number, call);
         debug_assert!(self.by_number.len() <= MAX_OUTSTANDING, "too many requests to the bus");
         debug_assert!(self.listings <= MAX_LISTINGS, "too many listings");
+        debug_assert!(self.batches <= MAX_BATCHES, "too many batches");
         self.last_number
     }
 

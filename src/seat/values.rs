@@ -85,21 +85,23 @@ pub(super) struct Values {
     largest_bytes: usize,
     /// Nothing is known yet of the size of this bucket's values.
     is_guess: bool,
-    /// Whether to ask in batches, and what the bucket's last sequence was when its keys were listed.
-    batches_since: Option<u64>,
+    /// Whether to ask in batches.
+    in_batches: bool,
+    /// What the bucket's last sequence was when its keys were listed: a batch must know of it.
+    since: u64,
     batches: BTreeMap<usize, Batch>,
     last_batch: usize,
 }
 
 /// A batch under way.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Batch {
     /// The positions of the keys that it has not brought yet.
     missing: HashMap<String, usize>,
+    /// What it has brought. Only its end tells whether that is any good.
+    brought: BTreeMap<usize, Found>,
     /// The sequence of the message that came last.
     last: u64,
-    /// Whether it has brought anything.
-    brought: bool,
 }
 
 impl Values {
@@ -121,7 +123,8 @@ impl Values {
             found: BTreeMap::new(),
             largest_bytes: value_bytes.unwrap_or(WINDOW_BYTES / FIRST_WINDOW),
             is_guess: value_bytes.is_none(),
-            batches_since,
+            in_batches: batches_since.is_some(),
+            since: batches_since.unwrap_or_default(),
             batches: BTreeMap::new(),
             last_batch: 0,
         }
@@ -129,7 +132,7 @@ impl Values {
 
     /// The next request to send, if there is one to send now.
     pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
-        if self.batches_since.is_some() { self.want_batch(allowance) } else { self.want_one(allowance) }
+        if self.in_batches { self.want_batch(allowance) } else { self.want_one(allowance) }
     }
 
     fn want_one(&mut self, allowance: Allowance) -> Option<Want> {
@@ -197,7 +200,7 @@ impl Values {
         keys.sort_unstable();
         let request = direct::get(self.bucket, &keys);
         self.last_batch += 1;
-        self.batches.insert(self.last_batch, Batch { missing, last: 0, brought: false });
+        self.batches.insert(self.last_batch, Batch { missing, brought: BTreeMap::new(), last: 0 });
         Some(Want { slot: Slot::Batch(self.last_batch), request, kind: Kind::Batch(self.bucket) })
     }
 
@@ -227,35 +230,34 @@ impl Values {
                     return Err("the answer brings a key that was not asked for".to_owned());
                 };
                 batch.last = message.sequence;
-                batch.brought = true;
-                self.found.insert(at, message.into());
+                batch.brought.insert(at, message.into());
                 Ok(())
             }
-            Part::End { up_to, .. } if self.batches_since.is_some_and(|since| up_to < since) => {
+            Part::End { up_to, .. } if up_to < self.since => {
                 Err("the server that answered does not know the newest writes yet".to_owned())
             }
-            Part::End { left_out: 0, .. } => {
-                let missing = std::mem::take(&mut batch.missing);
-                self.batches.remove(&number);
-                self.found.extend(missing.into_values().map(|at| (at, Found::Gone { marker: None })));
-                Ok(())
+            Part::End { left_out: 1.., .. } if batch.brought.is_empty() => {
+                Err("the answer is empty".to_owned())
             }
-            Part::End { .. } if !batch.brought => Err("the answer is empty".to_owned()),
-            Part::End { .. } => {
-                let missing = std::mem::take(&mut batch.missing);
-                self.batches.remove(&number);
-                self.ask_again(missing.into_values());
+            Part::End { left_out, .. } => {
+                let Batch { missing, brought, .. } = self.batches.remove(&number).unwrap_or_default();
+                self.found.extend(brought);
+                if left_out == 0 {
+                    self.found.extend(missing.into_values().map(|at| (at, Found::Gone { marker: None })));
+                } else {
+                    self.ask_again(missing.into_values());
+                }
                 Ok(())
             }
             Part::Void(why) => Err(why),
         }
     }
 
-    /// Reads what a batch has not brought one by one, and the rest too.
+    /// Reads what a batch was to bring one by one, and the rest too.
     pub(super) fn give_up_batch(&mut self, number: usize) {
-        self.batches_since = None;
-        if let Some(batch) = self.batches.remove(&number) {
-            self.ask_again(batch.missing.into_values());
+        self.in_batches = false;
+        if let Some(Batch { missing, brought, .. }) = self.batches.remove(&number) {
+            self.ask_again(missing.into_values().chain(brought.into_keys()));
         }
     }
 
@@ -430,12 +432,34 @@ mod tests {
             values.heard_part(1, part("a", 4, 0)).unwrap();
             assert_eq!(values.heard_part(1, bad), Err(why.to_owned()));
             values.give_up_batch(1);
-            assert_eq!(wanted(&mut values), [Slot::Value(1), Slot::Value(2)]);
-            assert_eq!(
-                values.next(),
-                Some(("a".to_owned(), Found::Message(Message { sequence: 4, ..message("a") })))
-            );
+            assert_eq!(wanted(&mut values), [Slot::Value(0), Slot::Value(1), Slot::Value(2)]);
+            assert_eq!(values.next(), None, "what came before is no better than the rest");
         }
+    }
+
+    #[test]
+    fn nothing_of_a_batch_is_given_before_its_end_says_that_it_can_be_trusted() {
+        let mut values = values(&["a"], Some(9));
+        wanted(&mut values);
+        values.heard_part(1, part("a", 4, 0)).unwrap();
+        assert_eq!(values.next(), None);
+        values.heard_part(1, Part::End { left_out: 0, after: 4, up_to: 9 }).unwrap();
+        let found = Found::Message(Message { sequence: 4, ..message("a") });
+        assert_eq!(values.next(), Some(("a".to_owned(), found)));
+    }
+
+    #[test]
+    fn a_batch_is_held_against_the_newest_writes_after_another_was_given_up_too() {
+        let mut values = Values::new(
+            Bucket::Needs,
+            (0..=BATCH_KEYS).map(|at| format!("{at:04}")).collect(),
+            None,
+            Some(9),
+        );
+        assert_eq!(wanted(&mut values), [Slot::Batch(1), Slot::Batch(2)]);
+        values.give_up_batch(1);
+        let lags = Part::End { left_out: 0, after: 0, up_to: 8 };
+        assert!(values.heard_part(2, lags).is_err());
     }
 
     #[test]

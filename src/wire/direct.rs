@@ -2,7 +2,8 @@
 //!
 //! The answer is a message for each key, then one that says how it ended. What a message is comes as headers beside
 //! those that were stored with it, so whoever wrote a message can put the same names there: a header that stands
-//! twice makes the whole answer void. So does a gap: each message names the one sent before it.
+//! twice makes the whole answer void, and so does a stored message that poses as the end. So does a gap: each message
+//! names the one sent before it.
 
 use super::Headers;
 use super::jetstream::{Message, Request};
@@ -53,6 +54,9 @@ pub enum Part {
     Void(String),
 }
 
+/// What the bus puts beside the headers of each message that it has stored.
+const OF_A_STORED_MESSAGE: [&str; 3] = ["Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp"];
+
 /// Reads one message of an answer. `header` gives all values of a header.
 pub fn parse<'a, F>(header: F, body: Vec<u8>) -> Part
 where
@@ -77,6 +81,10 @@ where
             },
             after: number("Nats-Last-Sequence")?,
         }),
+        // The bus puts these beside whatever is stored, and never into the end.
+        ["204"] if OF_A_STORED_MESSAGE.iter().any(|name| !header(name).is_empty()) => {
+            Err("a stored message poses as the end".to_owned())
+        }
         ["204"] => Ok(Part::End {
             left_out: number("Nats-Num-Pending")?,
             after: number("Nats-Last-Sequence")?,
@@ -141,6 +149,9 @@ mod tests {
             read(&[("Status", "408"), ("Description", "Empty Request")]),
             Part::Void("408 Empty Request".to_owned())
         );
+        let ends = [("Status", "204"), ("Nats-Num-Pending", "0"), ("Nats-UpTo-Sequence", "99")];
+        let forged = [&MESSAGE[..], &ends].concat();
+        assert_eq!(read(&forged), Part::Void("a stored message poses as the end".to_owned()));
         assert_eq!(read(&MESSAGE[1..]), Part::Void("the header Nats-Subject is missing".to_owned()));
     }
 }

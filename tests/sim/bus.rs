@@ -101,7 +101,7 @@ impl Stream {
     }
 }
 
-fn is_pattern(subject: &[u8]) -> bool {
+pub(crate) fn is_pattern(subject: &[u8]) -> bool {
     subject.split(|byte| *byte == b'.').any(|token| token == b"*" || token == b">")
 }
 
@@ -283,7 +283,7 @@ fn registry_names(key: &str) -> Option<Vec<String>> {
     registry::entry(key).map(|entry| vec![entry.kind.to_owned()])
 }
 
-fn by_stream(stream: &str) -> Verdict<Bucket> {
+pub(crate) fn by_stream(stream: &str) -> Verdict<Bucket> {
     let found = Bucket::ALL.into_iter().find(|bucket| bucket.stream() == stream);
     found.ok_or_else(|| format!("the stream {stream:?} is none of the seat's"))
 }

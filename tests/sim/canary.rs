@@ -1,9 +1,11 @@
 //! Seats with a fault planted around them: each must be found, or the simulation proves nothing.
 
+use crate::batch::DIRECT_GET;
 use crate::world::Machine;
 use mesh_provisioner::registry;
 use mesh_provisioner::seat::{Action, Event, Health, Seat};
 use mesh_provisioner::wire::Outgoing;
+use mesh_provisioner::wire::direct::Part;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,6 +24,12 @@ pub(crate) enum Plant {
     WritesAgain,
     /// One kind is never written.
     SkipsAKind,
+    /// The first message of each batch is missing, and nobody can tell.
+    DropsAPart,
+    /// The end of each batch says that the server which answers knows all.
+    TrustsWhoLags,
+    /// Each batch is asked for again and again.
+    KnowsNoBounds,
 }
 
 pub(crate) struct Canary {
@@ -30,17 +38,22 @@ pub(crate) struct Canary {
     /// The newest sequence that was seen of each kind.
     seen: BTreeMap<String, u64>,
     last_call: u64,
+    /// The sequence of the message that is missing in the batch of each call.
+    dropped: BTreeMap<u64, u64>,
 }
 
 const PREFIX: &str = "$KV.mesh-provisioner_registry.";
 
 impl Canary {
     pub(crate) fn new(seat: Seat, plant: Plant) -> Self {
-        Canary { seat, plant, seen: BTreeMap::new(), last_call: 1_000_000_000 }
+        Canary { seat, plant, seen: BTreeMap::new(), last_call: 1_000_000_000, dropped: BTreeMap::new() }
     }
 
     /// Looks at what the seat is told, and changes it.
     fn tamper(&mut self, event: &mut Event) -> Vec<Action> {
+        if let Event::Part { call, .. } = *event {
+            self.tamper_with_part(call, event);
+        }
         let Event::Answer { body, .. } = event else { return Vec::new() };
         let Ok(mut answer) = serde_json::from_slice::<Value>(body) else { return Vec::new() };
         if let Some(message) = answer.get("message") {
@@ -78,6 +91,36 @@ impl Canary {
         Vec::new()
     }
 
+    fn tamper_with_part(&mut self, call: u64, event: &mut Event) {
+        let Event::Part { part, .. } = event else { return };
+        match (self.plant, part) {
+            (Plant::DropsAPart, Part::Message { message, after: 0 }) if !self.dropped.contains_key(&call) => {
+                self.dropped.insert(call, message.sequence);
+                *event = Event::Due;
+            }
+            (Plant::DropsAPart, Part::Message { after, .. } | Part::End { after, .. })
+                if self.dropped.get(&call) == Some(after) =>
+            {
+                *after = 0;
+            }
+            (Plant::TrustsWhoLags, Part::End { up_to, .. }) => *up_to = u64::MAX,
+            _ => {}
+        }
+    }
+
+    fn again_and_again(&mut self, actions: &mut Vec<Action>) {
+        for action in actions.clone() {
+            let Action::Send(message) = action else { continue };
+            if message.subject.starts_with(DIRECT_GET) {
+                for _ in 0..8 {
+                    self.last_call += 1;
+                    let reply = Some(format!("{}.{}", self.seat.inbox(), self.last_call));
+                    actions.push(Action::Send(Outgoing { reply, ..message.clone() }));
+                }
+            }
+        }
+    }
+
     fn write(&mut self, kind: &str, expected: u64, value: Option<String>) -> Action {
         self.last_call += 1;
         let mut headers = vec![
@@ -110,6 +153,7 @@ impl Machine for Canary {
             Plant::SkipsAKind => actions.retain(
                 |action| !matches!(action, Action::Send(message) if message.subject.ends_with("_registry.port")),
             ),
+            Plant::KnowsNoBounds => self.again_and_again(&mut actions),
             _ => {}
         }
         actions.extend(planted);

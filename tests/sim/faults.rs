@@ -2,6 +2,38 @@
 
 use crate::dice::Dice;
 
+/// What may befall a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The bus refuses, nobody listens, the publish is denied, nothing comes.
+    Refused,
+    NobodyThere,
+    Denied,
+    Silent,
+    /// Of its messages one is lost, two change places, one comes twice.
+    Lost,
+    Reordered,
+    Repeated,
+    /// A server answers that does not know the newest writes yet.
+    Lagging,
+    /// The connection breaks in the middle.
+    Breaks,
+}
+
+impl Trouble {
+    const ALL: [Trouble; 9] = [
+        Trouble::Refused,
+        Trouble::NobodyThere,
+        Trouble::Denied,
+        Trouble::Silent,
+        Trouble::Lost,
+        Trouble::Reordered,
+        Trouble::Repeated,
+        Trouble::Lagging,
+        Trouble::Breaks,
+    ];
+}
+
 /// Each is so many of a thousand.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Faults {
@@ -21,6 +53,9 @@ pub(crate) struct Faults {
     pub(crate) garble: u32,
     /// The answer comes twice.
     pub(crate) repeat: u32,
+    /// A batch meets one of these troubles.
+    pub(crate) batch_trouble: u32,
+    pub(crate) troubles: Vec<Trouble>,
     /// An attempt to connect fails.
     pub(crate) no_connection: u32,
     /// How many times in the run: the connection breaks, JetStream is off for a while, the machine sleeps.
@@ -48,6 +83,8 @@ impl Faults {
             deny: rate(dice, 40),
             garble: rate(dice, 60),
             repeat: rate(dice, 300),
+            batch_trouble: *dice.pick(&[0, 100, 300, 600]),
+            troubles: (0..3).map(|_| *dice.pick(&Trouble::ALL)).collect(),
             no_connection: rate(dice, 900),
             breaks: count(dice, 12),
             outages: count(dice, 4),

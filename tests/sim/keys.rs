@@ -129,11 +129,14 @@ pub(crate) fn any_value(dice: &mut Dice) -> (Vec<u8>, Vec<u8>) {
         b"LARGE" => format!("\"{}\"", "x".repeat(dice.below(10_000))).into_bytes(),
         other => other.to_vec(),
     };
-    let headers: &[u8] = match dice.below(12) {
+    let headers: &[u8] = match dice.below(16) {
         0 => b"NATS/1.0\r\nX: y\r\n\r\n",
         1 => b"NATS/1.0\r\nX: \xff\xfe\r\n\r\n",
         2 => b"NATS/1.0\r\nno colon\r\n\r\n",
         3 => b"NATS/1.0\r\nKV-Operation: PUT\r\n\r\n",
+        // As if the bus itself had put them there.
+        4 => b"NATS/1.0\r\nNats-Sequence: 1\r\n\r\n",
+        5 => b"NATS/1.0\r\nStatus: 204\r\nNats-UpTo-Sequence: 1000000\r\n\r\n",
         _ => b"",
     };
     (value, headers.to_vec())

@@ -7,12 +7,14 @@
 #[path = "../support/jetstream.rs"]
 mod jetstream;
 
+mod batch;
 mod bus;
 mod canary;
 mod dice;
 mod faults;
 mod judge;
 mod keys;
+mod tally;
 mod world;
 
 use canary::{Canary, Plant};
@@ -20,8 +22,9 @@ use mesh_provisioner::seat::Seat;
 use std::panic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
-use world::{Tally, run, settings};
+use std::time::Instant;
+use tally::Tally;
+use world::{run, settings};
 
 /// How many lives are played by default, and within how many a planted fault must be found.
 const SEEDS: u64 = 2_000;
@@ -66,27 +69,23 @@ fn no_rule_is_broken_in_any_life_and_the_registry_gets_well() {
                     return total;
                 }
                 let tally = life(seed).unwrap_or_else(|why| panic!("SIM_SEED={seed}: {why}"));
-                total.steps += tally.steps;
-                total.pages += tally.pages;
-                total.errors += tally.errors;
-                total.simulated += tally.simulated;
+                total = total.with(tally);
             }
         };
         let players: Vec<_> = (0..threads).map(|_| scope.spawn(play)).collect();
         let tallies: Vec<_> =
             players.into_iter().map(|player| player.join().expect("a life without a broken rule")).collect();
-        tallies.into_iter().fold((0, 0, 0, Duration::ZERO), |sum, tally| {
-            (sum.0 + tally.steps, sum.1 + tally.pages, sum.2 + tally.errors, sum.3 + tally.simulated)
-        })
+        tallies.into_iter().fold(Tally::default(), Tally::with)
     });
-    let (steps, pages, errors, simulated) = total;
+    let Tally { steps, pages, errors, batches, simulated } = total;
     println!(
-        "{seeds} lives of {} s in all, {steps} steps, {pages} good pages, {errors} error answers, in {:?}",
+        "{seeds} lives of {} s in all, {steps} steps, {pages} good pages, {errors} error answers, {batches} batches, in {:?}",
         simulated.as_secs(),
         start.elapsed()
     );
     // A simulation in which nothing is asked, or everything fails, proves nothing.
     assert!(pages > seeds * 3, "{pages} good pages in {seeds} lives");
+    assert!(batches > seeds / 2, "{batches} batches in {seeds} lives");
     assert!(errors > seeds / 10, "{errors} error answers in {seeds} lives");
 }
 
@@ -131,6 +130,30 @@ fn a_deletion_after_an_incomplete_read_is_found() {
 fn a_write_that_changes_nothing_is_found() {
     let why = found(Plant::WritesAgain);
     assert!(why.contains("changes nothing"), "{why}");
+}
+
+#[test]
+fn a_key_that_is_dropped_from_a_batch_is_found() {
+    let why = found(Plant::DropsAPart);
+    assert!(
+        why.contains("was there all the time and is not in the answer") || why.contains("malformed where"),
+        "{why}"
+    );
+}
+
+#[test]
+fn a_batch_of_a_server_that_lags_behind_is_found() {
+    let why = found(Plant::TrustsWhoLags);
+    assert!(
+        why.contains("was there all the time and is not in the answer") || why.contains("was not there"),
+        "{why}"
+    );
+}
+
+#[test]
+fn more_batches_than_may_be_awaited_are_found() {
+    let why = found(Plant::KnowsNoBounds);
+    assert!(why.contains("batches are awaited"), "{why}");
 }
 
 #[test]

@@ -3,16 +3,20 @@
 //! First with faults, while the judge looks at every answer and the bus at every write. Then the faults end, and the
 //! seat must get well within [`GETS_WELL`]; then it is asked everything; then it is told to stop.
 
+mod answering;
 mod asking;
+mod awaited;
 mod plan;
 
 use crate::bus::{Bus, Verdict};
 use crate::dice::Dice;
 use crate::faults::Faults;
-use crate::jetstream;
+use crate::tally::Tally;
+use awaited::Awaited;
 use mesh_provisioner::seat::{Action, Event, Health, Seat, Settings};
 use mesh_provisioner::wire::Outgoing;
 use mesh_provisioner::wire::answer::Identity;
+use mesh_provisioner::wire::direct::Part;
 use mesh_provisioner::wire::request::Ask;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -49,7 +53,7 @@ impl Machine for Seat {
 }
 
 /// What is going to happen.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Happening {
     /// A message of the seat reaches the bus; it belongs to the connection of this number.
     AtBus(u64, Outgoing),
@@ -57,12 +61,15 @@ enum Happening {
     AtSeat(u64, Event),
     /// An attempt to connect ends.
     Attempt,
-    Break,
+    /// The connection breaks: the one of this number, or whichever there is.
+    Break(Option<u64>),
     /// `JetStream` is off from now on, or on again.
     Off(Option<Off>),
     RegistryWrite,
     NodeWrite,
     Ask,
+    /// Whoever got a page over the connection of this number asks for the next one.
+    Follow(u64, Ask),
     Strange,
     Tell(Event),
     /// The machine sleeps so long; nobody notices before.
@@ -84,20 +91,13 @@ struct Waiting {
     from: u64,
 }
 
-/// What a run came to.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Tally {
-    pub(crate) steps: u64,
-    pub(crate) pages: u64,
-    pub(crate) errors: u64,
-    pub(crate) simulated: Duration,
-}
-
 pub(crate) struct World<'a> {
     seat: &'a mut dyn Machine,
     dice: Dice,
     faults: Faults,
     bus: Bus,
+    /// After how many bytes a server ends a batch, whatever was asked for.
+    batch_bytes: usize,
     now: Duration,
     queue: BTreeMap<(Duration, u64), Happening>,
     queued: u64,
@@ -109,6 +109,7 @@ pub(crate) struct World<'a> {
     waiting: BTreeMap<String, Waiting>,
     /// The same in the order in which they were asked.
     in_order: VecDeque<(Duration, String)>,
+    awaited: Awaited,
     asked: u64,
     woke: Duration,
     stopping: Option<Duration>,
@@ -124,8 +125,8 @@ pub(crate) fn settings(seed: u64) -> Settings {
         started: "2026-11-29T13:26:00Z".to_owned(),
         every: Duration::from_secs(*dice.pick(&[20, 60, 3600])),
         reply_prefixes: Vec::new(),
-        bulk_reads: false,
         jitter_seed: dice.roll(),
+        bulk_reads: dice.chance(500),
     }
 }
 
@@ -134,12 +135,14 @@ pub(crate) fn run(seed: u64, seat: &mut dyn Machine) -> Verdict<Tally> {
     let mut dice = Dice::new(seed);
     let faults = Faults::drawn(&mut dice);
     let page = *dice.pick(&[2, 3, 5, 10, 100_000]);
+    let batch_bytes = *dice.pick(&[1, 3_000, 20_000, usize::MAX]);
     let max_payload = *dice.pick(&[16 * 1024, 64 * 1024, 1024 * 1024]);
     let mut world = World {
         seat,
         dice,
         faults,
         bus: Bus::new(page),
+        batch_bytes,
         now: Duration::ZERO,
         queue: BTreeMap::new(),
         queued: 0,
@@ -150,6 +153,7 @@ pub(crate) fn run(seed: u64, seat: &mut dyn Machine) -> Verdict<Tally> {
         max_payload,
         waiting: BTreeMap::new(),
         in_order: VecDeque::new(),
+        awaited: Awaited::default(),
         asked: 0,
         woke: Duration::ZERO,
         stopping: None,
@@ -244,10 +248,13 @@ impl World<'_> {
                 }
             }
             Happening::Attempt => self.attempt_ends(),
-            Happening::Break => match self.link.take() {
-                Some(_) => self.tell(Event::Down { why: "the connection broke".to_owned() }),
-                None => Ok(()),
-            },
+            Happening::Break(which) => {
+                if self.link.is_none() || which.is_some() && which != self.link {
+                    return Ok(());
+                }
+                self.link = None;
+                self.tell(Event::Down { why: "the connection broke".to_owned() })
+            }
             Happening::Off(off) => {
                 self.off = off;
                 Ok(())
@@ -261,6 +268,13 @@ impl World<'_> {
                 Ok(())
             }
             Happening::Ask => self.ask(None),
+            Happening::Follow(link, ask) => {
+                if self.link == Some(link) {
+                    self.ask(Some(ask))
+                } else {
+                    Ok(())
+                }
+            }
             Happening::Strange => self.strange(),
             Happening::Tell(event) => {
                 if let Event::MaxPayload(bytes) = event {
@@ -295,6 +309,8 @@ impl World<'_> {
         if event == Event::Stop {
             self.stopping = Some(self.now);
         }
+        self.awaited.told(&event);
+        self.tally.batches += u64::from(matches!(event, Event::Part { part: Part::End { .. }, .. }));
         for action in self.seat.handle(event, self.now) {
             match action {
                 Action::Connect => {
@@ -336,64 +352,19 @@ impl World<'_> {
         if self.link.is_some() && message.payload_bytes() > self.max_payload {
             return Err(format!("{} bytes to {:?}", message.payload_bytes(), message.subject));
         }
-        let Some(reply) = &message.reply else { return self.answered(&message) };
+        let Some(reply) = &message.reply else {
+            self.awaited.forget();
+            return self.answered(&message);
+        };
         if !reply.starts_with("_INBOX_mesh-provisioner.SEAT1.") {
             return Err(format!("it wants an answer at {reply:?}"));
         }
         let Some(link) = self.link else {
             return Err(format!("it sends to {:?} without a connection", message.subject));
         };
+        self.awaited.sent(&message, self.now)?;
         let at = self.now + self.delay();
         self.queue(at, Happening::AtBus(link, message));
-        Ok(())
-    }
-
-    fn delay(&mut self) -> Duration {
-        let usual = self.dice.within(3);
-        let delays = self.dice.chance(self.faults.delay);
-        usual + if delays { self.dice.within(self.faults.longest_delay) } else { Duration::ZERO }
-    }
-
-    fn at_bus(&mut self, link: u64, message: &Outgoing) -> Verdict<()> {
-        if self.dice.chance(self.faults.lose_request) {
-            return Ok(());
-        }
-        let number = message.reply.as_deref().and_then(|reply| reply.rsplit('.').next());
-        let call: u64 = number.and_then(|number| number.parse().ok()).ok_or("no number")?;
-        let event = |body: Vec<u8>| Event::Answer { call, no_responders: false, body };
-        let silent = Event::Answer { call, no_responders: true, body: Vec::new() };
-        let answer = if self.dice.chance(self.faults.deny) {
-            Event::Protest(format!("Permissions Violation for Publish to \"{}\"", message.subject))
-        } else if self.dice.chance(self.faults.refuse) {
-            event(jetstream::error(503, 10008, "system temporarily unavailable"))
-        } else {
-            match self.off {
-                Some(Off::Stream) => event(jetstream::error(404, 10059, "stream not found")),
-                Some(Off::Account) => event(jetstream::error(503, 10039, "not enabled for account")),
-                Some(Off::Server) => silent,
-                None => match self.bus.answer(message)? {
-                    Some(body) if self.dice.chance(self.faults.garble) => {
-                        let cut = self.dice.below(body.len());
-                        event(
-                            self.dice
-                                .pick(&[body[..cut].to_vec(), b"garbage".to_vec(), b"{}".to_vec()])
-                                .clone(),
-                        )
-                    }
-                    Some(body) => event(body),
-                    None => silent,
-                },
-            }
-        };
-        if self.dice.chance(self.faults.lose_answer) {
-            return Ok(());
-        }
-        if self.dice.chance(self.faults.repeat) {
-            let at = self.now + self.delay();
-            self.queue(at, Happening::AtSeat(link, answer.clone()));
-        }
-        let at = self.now + self.delay();
-        self.queue(at, Happening::AtSeat(link, answer));
         Ok(())
     }
 
@@ -402,7 +373,14 @@ impl World<'_> {
         self.faults = Faults::default();
         self.off = None;
         self.queue.retain(|_, happening| {
-            matches!(happening, Happening::Attempt | Happening::AtBus(..) | Happening::AtSeat(..))
+            matches!(
+                happening,
+                Happening::Attempt
+                    | Happening::Break(Some(_))
+                    | Happening::AtBus(..)
+                    | Happening::AtSeat(..)
+                    | Happening::Follow(..)
+            )
         });
         let end = self.now + GETS_WELL;
         // The hour is too long to wait for: somebody who repaired the bus asks for a pass.

@@ -35,6 +35,9 @@ fn fill(client: &Client) {
     client.kv_put_with(COLLECT, "n1.hosts.broken", b"NATS/1.0\r\nno colon\r\n\r\n", "2");
     client.kv_put(APPLIED, "n1.large", json!("x".repeat(600_000)).to_string());
     client.kv_put(APPLIED, "n1.web", "{}");
+    // The newest message of all, which looks like the end of a batch.
+    let end = headers(&[("Status", "204"), ("Nats-UpTo-Sequence", "1000000")]);
+    client.kv_put_with(APPLIED, "n2.web", &end, "{}");
 }
 
 /// What a seat answers to every question: the pages to the byte, but for who gave them.

@@ -4,6 +4,7 @@ use super::{Verdict, Waiting, World};
 use crate::dice::Dice;
 use crate::judge;
 use crate::world::Happening;
+use mesh_provisioner::bucket::Bucket;
 use mesh_provisioner::seat::Event;
 use mesh_provisioner::wire::answer::Identity;
 use mesh_provisioner::wire::request::{Ask, What};
@@ -12,6 +13,9 @@ use std::time::Duration;
 
 /// The longest wait of an asker.
 const ANSWERED: Duration = Duration::from_secs(4);
+
+/// The longest wait for a connection with nothing in the way, with all that was asked before over.
+const RECONNECTED: Duration = Duration::from_secs(8);
 
 impl World<'_> {
     pub(super) fn ask(&mut self, ask: Option<Ask>) -> Verdict<()> {
@@ -104,31 +108,34 @@ impl World<'_> {
         self.tally.pages += 1;
         let next = judge::page(&mut self.bus, &ask, waiting.from, &message.body)
             .map_err(|why| format!("{ask:?}, asked at step {}: {why}", waiting.from))?;
-        if next.is_some() && self.stopping.is_none() {
-            let at = self.now;
-            let follow = Ask { after: next, ..ask };
-            let reply = self.next_reply();
-            self.queue(at, Happening::AtSeat(self.link.unwrap_or(0), request(&reply, follow.to_json())));
-            // It is counted from when the seat takes it; without a connection it never does.
-            if self.link.is_some() {
-                self.waits(reply, Some(follow), self.bus.step + 1);
-            }
+        if next.is_some()
+            && self.stopping.is_none()
+            && let Some(link) = self.link
+        {
+            self.queue(self.now, Happening::Follow(link, Ask { after: next, ..ask }));
         }
         Ok(())
     }
 
-    /// Asks everything; with nothing in the way every answer is good.
+    /// Asks everything; with nothing in the way every answer is good. A batch may meet what breaks the connection, in
+    /// each bucket once.
     pub(super) fn ask_everything(&mut self) -> Verdict<()> {
-        let errors = self.tally.errors;
-        for what in [What::Registry, What::Needs, What::Applied, What::Collect, What::Gaps] {
-            self.ask(Some(Ask::new(what)))?;
+        for _ in 0..=Bucket::ALL.len() {
+            let (errors, links) = (self.tally.errors, self.links);
+            for what in [What::Registry, What::Needs, What::Applied, What::Collect, What::Gaps] {
+                self.ask(Some(Ask::new(what)))?;
+            }
+            self.until(self.now + Duration::from_secs(3))?;
+            if self.link == Some(links) {
+                return if self.tally.errors > errors || !self.waiting.is_empty() {
+                    Err("an error answer with nothing in the way".to_owned())
+                } else {
+                    Ok(())
+                };
+            }
+            self.until(self.now + RECONNECTED)?;
         }
-        let end = self.now + Duration::from_secs(3);
-        self.until(end)?;
-        if self.tally.errors > errors || !self.waiting.is_empty() {
-            return Err("an error answer with nothing in the way".to_owned());
-        }
-        Ok(())
+        Err("a bucket costs more than one connection".to_owned())
     }
 }
 

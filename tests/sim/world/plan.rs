@@ -35,10 +35,14 @@ impl World<'_> {
             }
         };
         let faults = self.faults.clone();
-        at_some_time(self, faults.breaks, |_| Happening::Break);
+        at_some_time(self, faults.breaks, |_| Happening::Break(None));
         at_some_time(self, faults.registry_writes, |_| Happening::RegistryWrite);
         at_some_time(self, faults.node_writes, |_| Happening::NodeWrite);
-        at_some_time(self, faults.sleeps, |dice| Happening::Sleep(dice.within(20_000)));
+        at_some_time(self, faults.sleeps, |dice| {
+            // The longest is long enough for what was given up for a while to be tried again.
+            let longest = *dice.pick(&[20_000, 20_000, 900_000]);
+            Happening::Sleep(dice.within(longest))
+        });
         at_some_time(self, faults.sleeps, |_| Happening::ClockStep);
         at_some_time(self, faults.outages, |dice| {
             Happening::Off(Some(*dice.pick(&[Off::Stream, Off::Account, Off::Server])))
