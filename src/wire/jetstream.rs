@@ -9,7 +9,9 @@ use crate::bucket::Bucket;
 use data_encoding::BASE64;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 /// A request to the bus, or a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,14 +164,15 @@ pub struct KeyPage {
 /// Reads the answer to [`list`].
 pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
     #[derive(Deserialize)]
-    struct Body {
+    struct Body<'a> {
         error: Option<ErrorBody>,
         #[serde(default)]
         total: usize,
-        state: Option<State>,
+        #[serde(borrow)]
+        state: Option<State<'a>>,
     }
     #[derive(Deserialize)]
-    struct State {
+    struct State<'a> {
         last_seq: u64,
         #[serde(default)]
         messages: usize,
@@ -178,18 +181,18 @@ pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
         #[serde(default)]
         last_ts: Option<String>,
         #[serde(default)]
-        subjects: Subjects,
+        #[serde(borrow)]
+        subjects: Subjects<'a>,
     }
-    let body: Body = serde_json::from_slice(body).map_err(|why| ApiError::Unreadable(why.to_string()))?;
+    let body: Body<'_> = serde_json::from_slice(body).map_err(|why| ApiError::Unreadable(why.to_string()))?;
     if let Some(error) = body.error {
         return Err(error.into());
     }
     let state = body.state.ok_or_else(|| ApiError::Unreadable("a stream's state is missing".to_owned()))?;
     let prefix = bucket.subject_prefix();
-    let keys = state.subjects.0.into_iter().filter_map(|mut subject| {
-        // A stream that was made by hand may hold other subjects beside the bucket's; they are no keys.
-        subject.starts_with(&prefix).then(|| subject.split_off(prefix.len()))
-    });
+    // A stream that was made by hand may hold other subjects beside the bucket's; they are no keys.
+    let keys =
+        state.subjects.0.iter().filter_map(|subject| subject.0.strip_prefix(&prefix).map(str::to_owned));
     Ok(KeyPage {
         keys: keys.collect(),
         total: body.total,
@@ -216,13 +219,17 @@ pub fn parse_config(body: &[u8]) -> Result<serde_json::Value, ApiError> {
 
 /// The names of a JSON object in their order, repeated ones too: bytes that are not UTF-8 look alike here.
 #[derive(Default)]
-struct Subjects(Vec<String>);
+struct Subjects<'a>(Vec<Subject<'a>>);
 
-impl<'de> Deserialize<'de> for Subjects {
+/// A subject where it stands in the answer: of 100 000 no copy is made but of the keys.
+#[derive(Deserialize)]
+struct Subject<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Subjects<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Names;
-        impl<'de> Visitor<'de> for Names {
-            type Value = Subjects;
+        struct Names<'a>(PhantomData<&'a ()>);
+        impl<'de: 'a, 'a> Visitor<'de> for Names<'a> {
+            type Value = Subjects<'a>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("subjects with their counts")
@@ -240,7 +247,7 @@ impl<'de> Deserialize<'de> for Subjects {
                 Ok(Subjects(names))
             }
         }
-        deserializer.deserialize_any(Names)
+        deserializer.deserialize_any(Names(PhantomData))
     }
 }
 
