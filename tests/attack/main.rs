@@ -81,7 +81,7 @@ fn full_pages_for_everybody() {
     mesh.node("cellar").kv_put_all(NEEDS, (0..200).map(|at| (format!("cellar.web.port.p{at:03}"), &value)));
     let siege = Siege::begin(&mesh);
     let attacker = mesh.reader();
-    let inboxes: Vec<_> = (0..200).map(|_| attacker.ask_later(&json!({"what": "needs"}))).collect();
+    let inboxes: Vec<_> = (0..100).map(|_| attacker.ask_later(&json!({"what": "needs"}))).collect();
     for inbox in &inboxes {
         let answer = Answer::of(&inbox.next(ANSWER_BOUND).expect("an answer for everybody")).good();
         assert!(answer.next().is_some(), "a page that is full");
