@@ -12,7 +12,7 @@ pub(super) const MAX_OUTSTANDING: usize = 256;
 const MAX_LISTINGS: usize = 4;
 
 /// How many long lists of keys are kept at a time: one of 100 000 keys takes ten megabytes.
-const MAX_LONG_LISTS: usize = 3;
+const MAX_LONG_LISTS: usize = 2;
 
 /// How many of them may be for batches: those answers can be megabytes too, in many messages.
 const MAX_BATCHES: usize = 8;

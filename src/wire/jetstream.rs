@@ -10,7 +10,9 @@ use crate::bucket::Bucket;
 use data_encoding::BASE64;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 /// A request to the bus, or a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,15 +180,16 @@ pub struct State {
 /// Reads the answer to [`list`].
 pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
     #[derive(Deserialize)]
-    struct Body {
+    struct Body<'a> {
         error: Option<Named<ErrorBody>>,
         #[serde(default)]
         total: usize,
         created: Option<String>,
-        state: Option<Named<Stored>>,
+        #[serde(borrow)]
+        state: Option<Named<Stored<'a>>>,
     }
     #[derive(Deserialize)]
-    struct Stored {
+    struct Stored<'a> {
         messages: Option<u64>,
         last_seq: u64,
         #[serde(default)]
@@ -194,9 +197,10 @@ pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
         #[serde(default)]
         last_ts: Option<String>,
         #[serde(default)]
-        subjects: Subjects,
+        #[serde(borrow)]
+        subjects: Subjects<'a>,
     }
-    let Named(body): Named<Body> =
+    let Named(body): Named<Body<'_>> =
         serde_json::from_slice(body).map_err(|why| ApiError::Unreadable(why.to_string()))?;
     if let Some(Named(error)) = body.error {
         return Err(error.into());
@@ -204,10 +208,9 @@ pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
     let Named(state) =
         body.state.ok_or_else(|| ApiError::Unreadable("a stream's state is missing".to_owned()))?;
     let prefix = bucket.subject_prefix();
-    let keys = state.subjects.0.into_iter().filter_map(|mut subject| {
-        // A stream that was made by hand may hold other subjects beside the bucket's; they are no keys.
-        subject.starts_with(&prefix).then(|| subject.split_off(prefix.len()))
-    });
+    // A stream that was made by hand may hold other subjects beside the bucket's; they are no keys.
+    let keys =
+        state.subjects.0.iter().filter_map(|subject| subject.0.strip_prefix(&prefix).map(str::to_owned));
     let mean_bytes = state.messages.and_then(|messages| state.bytes.checked_div(messages)).unwrap_or(0);
     let last_at = state.last_ts.filter(|_| state.last_seq > 0);
     let standing = match (body.created, state.messages, &last_at) {
@@ -244,13 +247,17 @@ pub fn parse_config(body: &[u8]) -> Result<serde_json::Value, ApiError> {
 
 /// The names of a JSON object in their order, repeated ones too: bytes that are not UTF-8 look alike here.
 #[derive(Default)]
-struct Subjects(Vec<String>);
+struct Subjects<'a>(Vec<Subject<'a>>);
 
-impl<'de> Deserialize<'de> for Subjects {
+/// A subject where it stands in the answer: of 100 000 no copy is made but of the keys.
+#[derive(Deserialize)]
+struct Subject<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Subjects<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Names;
-        impl<'de> Visitor<'de> for Names {
-            type Value = Subjects;
+        struct Names<'a>(PhantomData<&'a ()>);
+        impl<'de: 'a, 'a> Visitor<'de> for Names<'a> {
+            type Value = Subjects<'a>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("subjects with their counts")
@@ -268,7 +275,7 @@ impl<'de> Deserialize<'de> for Subjects {
                 Ok(Subjects(names))
             }
         }
-        deserializer.deserialize_any(Names)
+        deserializer.deserialize_any(Names(PhantomData))
     }
 }
 
