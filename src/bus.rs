@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod caller;
+pub mod faults;
 pub mod nats;
 pub mod probe;
 pub mod trial;

@@ -16,6 +16,8 @@ use crate::config::environment;
 use crate::exit::Exit;
 use argh::FromArgs;
 use std::ffi::OsString;
+use std::fmt::Display;
+use std::str::FromStr;
 
 /// Declares a command that connects to the bus: its own options, and those that say how to connect.
 macro_rules! connecting {
@@ -116,7 +118,17 @@ fn version() -> String {
 
 /// Runs the command that `arguments` name, and says how it ended.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
-    let arguments: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
+    // Read as well as it can be, it would be another name.
+    let arguments: Vec<String> = match arguments.map(OsString::into_string).collect() {
+        Ok(arguments) => arguments,
+        Err(argument) => {
+            output::complain(&format!(
+                "the argument {:?} is not UTF-8: give one that is",
+                argument.to_string_lossy()
+            ));
+            return Exit::Usage;
+        }
+    };
     let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     // Without a command it serves, also when only options of `serve` are given.
     let serves = match arguments.first() {
@@ -135,6 +147,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
         Err(early) if early.status.is_ok() => return output::print(&early.output),
         Err(early) => {
             output::complain(early.output.trim_end());
+            output::complain(&format!("see {}", help_of(&arguments)));
             return Exit::Usage;
         }
     };
@@ -146,5 +159,25 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
         Command::Check(check) => check.run(&environment),
         Command::Permissions(permissions) => permissions.run(),
         Command::Health(health) => health.run(&environment),
+    }
+}
+
+/// The command line that shows how `arguments` would be right.
+fn help_of(arguments: &[&str]) -> String {
+    let known = arguments.first().filter(|first| {
+        Arguments::from_args(&["mesh-provisioner"], &[first, "--help"])
+            .is_err_and(|early| early.status.is_ok())
+    });
+    match known {
+        Some(command) => format!("mesh-provisioner {command} --help"),
+        None => "mesh-provisioner --help".to_owned(),
+    }
+}
+
+/// Reads a whole number of an option.
+fn parse_whole<T: FromStr + PartialOrd + Display + Copy>(text: &str, least: T, most: T) -> Result<T, String> {
+    match text.parse() {
+        Ok(number) if number >= least && number <= most => Ok(number),
+        _ => Err(format!("{text:?} is no whole number from {least} to {most}")),
     }
 }

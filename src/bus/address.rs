@@ -52,7 +52,7 @@ pub fn parse_list(list: &str) -> Result<(Vec<Address>, Option<UserInfo>), String
     let mut addresses = Vec::new();
     let mut all: Option<UserInfo> = None;
     for (index, entry) in entries.iter().enumerate() {
-        let at_fault = |why| format!("server {}: {why}", shown(entry, index, list));
+        let at_fault = |why| format!("server {}: {why}", shown(&entries, index));
         // A comma in a password splits it; what follows looks like this, and must not become a host name.
         if index > 0 && entry.contains('@') && !entry.contains("://") {
             return Err(at_fault("user information needs a scheme (a comma in a password is %2C)"));
@@ -73,15 +73,21 @@ pub fn parse_list(list: &str) -> Result<(Vec<Address>, Option<UserInfo>), String
 }
 
 /// The entry as an error may show it. An entry without user information in a list that has some could be one
-/// half of a password with a comma in it: then only its place is said.
-fn shown(entry: &str, index: usize, list: &str) -> String {
+/// half of a password with a comma in it, and so could all of an entry that a piece of one follows: then only its
+/// place is said.
+fn shown(entries: &[&str], index: usize) -> String {
+    let entry = entries[index];
+    let is_piece = |entry: &&str| entry.contains('@') && !entry.contains("://");
+    if entries[index + 1..].iter().any(is_piece) {
+        return format!("number {}", index + 1);
+    }
     let (scheme, rest) = match entry.split_once("://") {
         Some((scheme, rest)) if is_scheme(scheme) => (format!("{scheme}://"), rest),
         _ => (String::new(), entry),
     };
     match rest.rsplit_once('@') {
         Some((_, place)) => format!("{:?}", scheme + place),
-        None if list.contains('@') => format!("number {}", index + 1),
+        None if entries.iter().any(|entry| entry.contains('@')) => format!("number {}", index + 1),
         None => format!("{entry:?}"),
     }
 }
@@ -315,6 +321,7 @@ mod tests {
             ("nats://@bus", r#"server "nats://bus": there is nothing before the @"#),
             ("hush hush://hush@bus", r#"server "bus": the scheme is not one of nats, tls"#),
             // A comma in a password cuts it in two.
+            ("nats://u:@hush,@bus", "server number 1: its user information has no password after the colon"),
             ("nats://u:hush,hush@bus", "server number 1: the port is not a number from 1 to 65535"),
             (
                 "nats://u:123,hush@bus",

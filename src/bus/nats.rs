@@ -16,7 +16,8 @@
 )]
 
 use super::address::Address;
-use super::probe::{Greeting, probe};
+use super::faults::{explain, look_at};
+use super::probe::probe;
 use super::watch::Watch;
 use crate::config::{Auth, Connection, nkey_seed};
 use crate::wire::direct::{self, Part};
@@ -336,6 +337,9 @@ impl LinkThread {
         }
         let tls = &self.settings.tls;
         let wants_tls = server.tls || tls.ca.is_some() || tls.cert.is_some();
+        if wants_tls && !greeting.speaks_tls {
+            return Err("the server does not speak TLS: set it up there, or name the server with nats:// and without a CA or a client certificate".to_owned());
+        }
         let url = url(server, socket, wants_tls || greeting.tls_required);
         let options = self.options(wants_tls)?;
         let connection = self
@@ -369,10 +373,13 @@ impl LinkThread {
             Auth::None => ::nats::Options::new(),
             Auth::UserPassword { user, password } => ::nats::Options::with_user_pass(user, password.expose()),
             Auth::Token(token) => ::nats::Options::with_token(token.expose()),
-            Auth::Creds(path) => ::nats::Options::with_credentials(path),
+            Auth::Creds(path) => {
+                look_at("creds file", path)?;
+                ::nats::Options::with_credentials(path)
+            }
             Auth::Nkey(path) => {
-                let text = fs::read_to_string(path)
-                    .map_err(|error| format!("the nkey file {} cannot be read: {error}", path.display()))?;
+                look_at("nkey file", path)?;
+                let text = fs::read_to_string(path).unwrap_or_default();
                 let pair = nkey_seed(&text).and_then(|seed| nkeys::KeyPair::from_seed(seed).ok());
                 let pair =
                     pair.ok_or_else(|| format!("the nkey file {} holds no user seed", path.display()))?;
@@ -392,9 +399,12 @@ impl LinkThread {
             });
         let tls = &self.settings.tls;
         if let Some(ca) = &tls.ca {
+            look_at("CA file", ca)?;
             options = options.add_root_certificate(ca);
         }
         if let (Some(cert), Some(key)) = (&tls.cert, &tls.key) {
+            look_at("certificate file", cert)?;
+            look_at("key file", key)?;
             options = options.client_cert(cert, key);
         }
         Ok(self.callbacks(options))
@@ -533,42 +543,4 @@ fn url(server: &Address, socket: SocketAddr, tls: bool) -> String {
         return format!("{scheme}://{socket}");
     }
     Address { tls, ..server.clone() }.to_string()
-}
-
-/// The crate's error in words that say what to do.
-fn explain(error: &str, greeting: &Greeting) -> String {
-    let has = |part: &str| error.contains(part);
-    if has("Authorization Violation") || has("Authentication") {
-        return format!("the server refuses the credentials ({error}): check user, password, creds or nkey");
-    }
-    if has("platform certs") {
-        return format!(
-            "{error}: SSL_CERT_FILE or SSL_CERT_DIR names a file that is not there: unset it or mend it"
-        );
-    }
-    if has("invalid peer certificate") || has("UnknownIssuer") {
-        let next = if has("Expired") {
-            "the server's certificate has expired: renew it"
-        } else if has("NotValidForName") {
-            "the server's certificate is not for the name in --server: use a name that it is for"
-        } else {
-            "the server's certificate is not signed by a known CA: name its CA with --tls-ca"
-        };
-        return format!("TLS: {next} ({error})");
-    }
-    if has("CertificateRequired")
-        || has("certificate required")
-        || has("BadCertificate")
-        || has("bad certificate")
-    {
-        return format!(
-            "TLS: the server wants a client certificate that it knows: give --tls-cert and --tls-key ({error})"
-        );
-    }
-    if greeting.tls_required && (has("closed") || has("reset")) {
-        return format!(
-            "TLS: the server ended the handshake ({error}): it may want a client certificate (--tls-cert, --tls-key)"
-        );
-    }
-    error.to_owned()
 }

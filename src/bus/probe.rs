@@ -40,6 +40,8 @@ pub struct Greeting {
     pub auth_required: bool,
     /// Whether a client has to speak TLS from here on.
     pub tls_required: bool,
+    /// Whether a client may speak TLS from here on.
+    pub speaks_tls: bool,
     /// Whether messages may have headers. Without them this program cannot work.
     pub headers: bool,
     /// Whether `JetStream` is on, as far as the server says it.
@@ -78,6 +80,8 @@ struct Info {
     auth_required: bool,
     #[serde(default)]
     tls_required: bool,
+    #[serde(default)]
+    tls_available: bool,
     #[serde(default)]
     headers: bool,
     #[serde(default)]
@@ -250,6 +254,7 @@ pub fn parse_info(line: &[u8]) -> Result<Greeting, String> {
         max_payload: info.max_payload,
         auth_required: info.auth_required,
         tls_required: info.tls_required,
+        speaks_tls: info.tls_required || info.tls_available,
         headers: info.headers,
         jetstream: info.jetstream,
         lame_duck: info.ldm,
@@ -304,6 +309,7 @@ mod tests {
             max_payload: 1_048_576,
             auth_required: true,
             tls_required: false,
+            speaks_tls: false,
             headers: true,
             jetstream: true,
             lame_duck: true,

@@ -1,13 +1,13 @@
-//! Trying what an account may do on the bus: subscriptions that are given up at once, and publishes that wait for the
-//! bus's protest instead of an answer.
+//! Trying what an account may do on the bus: subscriptions, and publishes that wait for the bus's protest instead of
+//! an answer.
 
 use super::caller::{await_up, denies};
 use super::nats::{Delivery, Link, Message, Subscribe};
 use crate::config::Connection;
 use crate::wire::Outgoing;
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Select};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the bus may take to say what it denies.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -15,8 +15,8 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// How long the last messages may take to leave.
 const CLOSE: Duration = Duration::from_secs(1);
 
-/// How many messages a tried subscription may catch; the bus keeps the rest for others or drops them.
-const CAUGHT: usize = 256;
+/// How many messages may wait on each subscription.
+const LIMIT: usize = 256;
 
 /// A connection that tries rights.
 #[derive(Debug)]
@@ -28,8 +28,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Connects, and subscribes to each of `subjects` (with its queue group) for a moment. The error is words for
-    /// people.
+    /// Connects, and subscribes to each of `subjects` (with its queue group). The error is words for people.
     pub fn open(
         settings: Connection,
         subjects: impl IntoIterator<Item = (String, Option<&'static str>)>,
@@ -38,17 +37,14 @@ impl Trial {
         let subscribe = subjects.into_iter().map(|(subject, queue)| Subscribe {
             subject,
             queue,
-            limit: CAUGHT,
-            listens: true,
+            limit: LIMIT,
+            listens: false,
         });
         let client = "mesh-provisioner check".to_owned();
         let link = Link::open(Arc::new(settings), servers, client, subscribe.collect())
             .map_err(|error| format!("no thread can be started: {error}"))?;
         let up = await_up(&link)?;
-        link.stop_listening();
-        if !link.settle(SETTLE) {
-            return Err("the server gave no answer in time".to_owned());
-        }
+        // A denial comes before the answer to the flush that says that the connection is up.
         let protests = link.protests().try_iter().collect();
         Ok(Trial { link, server: up.server, protests, messages: up.messages })
     }
@@ -63,9 +59,21 @@ impl Trial {
         self.protests.iter().map(String::as_str).find(|words| denies(words, subject))
     }
 
-    /// What came while the subscriptions were there.
-    pub fn caught(&self) -> impl Iterator<Item = Delivery> {
-        self.messages.iter().flat_map(Receiver::try_iter).map(Delivery::from)
+    /// Waits for a message that `wanted` picks, on any subscription, at most so long.
+    pub fn hear<T>(&self, within: Duration, mut wanted: impl FnMut(Delivery) -> Option<T>) -> Option<T> {
+        let until = Instant::now() + within;
+        let mut select = Select::new();
+        for messages in &self.messages {
+            select.recv(messages);
+        }
+        loop {
+            let ready = select.select_deadline(until).ok()?;
+            let messages = &self.messages[ready.index()];
+            let heard = ready.recv(messages).ok()?;
+            if let Some(found) = wanted(Delivery::from(heard)) {
+                return Some(found);
+            }
+        }
     }
 
     /// Publishes a message. The error is the bus's words if it denies that, or says that the connection is gone.

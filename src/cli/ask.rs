@@ -4,7 +4,8 @@ mod table;
 
 use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
-use super::output::{complain, print};
+use super::output::{complain, print, print_on};
+use super::parse_whole;
 use crate::bus::caller::Caller;
 use crate::exit::Exit;
 use crate::wire::request::{self, What};
@@ -52,11 +53,11 @@ connecting! {
         collection: Option<String>,
 
         /// for nodes: seconds without a write after which a node is stale
-        #[argh(option, arg_name = "seconds")]
+        #[argh(option, arg_name = "seconds", from_str_fn(parse_seconds))]
         stale_after: Option<u64>,
 
         /// at most so many entries, 1 to 10000
-        #[argh(option, arg_name = "count")]
+        #[argh(option, arg_name = "count", from_str_fn(parse_limit))]
         limit: Option<usize>,
 
         /// continue behind this place: the "next" of the answer before
@@ -80,6 +81,14 @@ connecting! {
 fn parse_what(word: &str) -> Result<What, String> {
     What::from_word(word)
         .ok_or_else(|| format!("{word:?} cannot be asked; {} can", What::ALL.map(What::word).join(", ")))
+}
+
+fn parse_seconds(text: &str) -> Result<u64, String> {
+    parse_whole(text, 0, request::MAX_STALE_AFTER)
+}
+
+fn parse_limit(text: &str) -> Result<usize, String> {
+    parse_whole(text, 1, request::MAX_LIMIT)
 }
 
 impl Ask {
@@ -133,9 +142,8 @@ impl Ask {
             ok &= page.ok != Some(false);
             let next = page.next.clone();
             if self.json {
-                let printed = print(&format!("{}\n", String::from_utf8_lossy(&answer.body)));
-                if printed != Exit::Done {
-                    return printed;
+                if let Err(exit) = print_on(&format!("{}\n", String::from_utf8_lossy(&answer.body))) {
+                    return exit;
                 }
             } else {
                 pages.push(answer.body);

@@ -1,5 +1,5 @@
 //! `check`: tries what the seat needs of the bus, one line each, and does no harm: reads, a write that the bus must
-//! refuse, answers to nobody, and subscriptions that are given up at once.
+//! refuse, answers to nobody, and subscriptions that take no request from a seat that runs.
 
 mod buckets;
 mod rights;
@@ -21,7 +21,7 @@ connecting! {
     #[argh(
         subcommand,
         name = "check",
-        note = "Run it under the seat's account, with the seat running or not. One line for each thing: ok; wrong, with\nwhat mends it; or unknown, where this account may not look. Nothing is changed: the registry write that is\ntried is one that the bus must refuse. A verb of the registry is asked with an empty request, if the account\nmay. A request to the seat that comes in the very moment in which the subscription is tried is answered 503,\nask again. The server's log notes what it denies.\n\nExit status: 0 nothing is wrong; 1 something is; 78 the configuration is wrong.",
+        note = "Run it under the seat's account, with the seat running or not. One line for each thing: ok; wrong, with\nwhat mends it; or unknown, where it is not tried or this account may not look. Nothing is changed: the\nregistry write that is tried is one that the bus must refuse, and the subscription that takes requests is\ntried only where no seat runs. A verb of the registry is asked with an empty request, if the account may.\nThe server's log notes what it denies.\n\nExit status: 0 nothing is wrong; 1 something is; 78 the configuration is wrong.",
         example = "{command_name} --creds /etc/mesh-provisioner/seat.creds"
     )]
     pub(super) struct Check {
@@ -49,10 +49,10 @@ impl Check {
             Err(why) => return report.end(&Line::wrong("connection", why)),
         };
         report.say(&Line::ok("connection", trial.server()));
-        rights::answer_caught(&trial, &self.reply_prefix);
         for line in rights::tried(&trial, &rights, &id) {
             report.say(&line);
         }
+        report.say(&rights::tried_verb(settings.clone(), &trial));
         trial.close();
         match Caller::connect(settings, &[wire::INBOX], &id) {
             Ok(mut caller) => {

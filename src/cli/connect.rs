@@ -2,6 +2,7 @@
 
 use super::output::complain;
 use crate::bus::caller::{CallError, Caller, ConnectError};
+use crate::bus::faults::REFUSES_CREDENTIALS;
 use crate::config::{self, Connection, Flags};
 use crate::exit::Exit;
 use crate::wire;
@@ -60,11 +61,11 @@ pub(super) fn connect(
     Caller::connect(settings, inbox.prefixes(), &nuid::next()).map_err(|error| match error {
         ConnectError::Unreachable(why) => {
             complain(&format!("the bus cannot be reached: {why}"));
-            if why.contains("credentials") { Exit::Denied } else { Exit::Unavailable }
+            if why.contains(REFUSES_CREDENTIALS) { Exit::Denied } else { Exit::Unavailable }
         }
         ConnectError::NoInbox(words) => {
             complain(&format!(
-                "no answer could be heard: the bus says {words:?}: name an inbox that this account may subscribe, with --inbox-prefix, or use another account"
+                "no answer could be heard: the bus says: {words}: name an inbox that this account may subscribe, with --inbox-prefix, or use another account"
             ));
             Exit::Denied
         }
@@ -88,7 +89,7 @@ pub(super) fn explain(error: &CallError, what: &str, nobody: &str) -> Exit {
     let (why, exit) = match error {
         CallError::Denied(words) => (
             format!(
-                "the bus says {words:?}: use an account that may, or grant the right: mesh-provisioner permissions shows it"
+                "the bus says: {words}: use an account that may, or grant the right: mesh-provisioner permissions shows it"
             ),
             Exit::Denied,
         ),

@@ -17,7 +17,12 @@ const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// say whether the seat on this machine is alive; needs no bus
 #[derive(FromArgs, Debug)]
-#[argh(subcommand, name = "health")]
+#[argh(
+    subcommand,
+    name = "health",
+    note = "Exit status: 0 the seat is alive, ready or not; 1 it is not, or there is no status file.",
+    example = "{command_name} --status-file /run/mesh-provisioner/status.json"
+)]
 pub(super) struct Health {
     /// the file that the seat writes [$RUNTIME_DIRECTORY/status.json]
     #[argh(option, arg_name = "file")]

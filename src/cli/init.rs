@@ -3,6 +3,7 @@
 use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
 use super::output::{complain, print};
+use super::parse_whole;
 use crate::bucket::Bucket;
 use crate::exit::Exit;
 use crate::wire::jetstream::{self, ApiError};
@@ -16,16 +17,26 @@ const PATIENCE: Duration = Duration::from_secs(5);
 connecting! {
     /// create the four buckets where missing, under an administrator's credentials; changes none that is there
     #[derive(FromArgs, Debug)]
-    #[argh(subcommand, name = "init", example = "{command_name} --creds administrator.creds --replicas 3")]
+    #[argh(
+        subcommand,
+        name = "init",
+        note = "Exit status: 0 all are there; 1 the bus refuses one; 69 the bus cannot be reached; 77 denied.",
+        example = "{command_name} --creds administrator.creds --replicas 3"
+    )]
     pub(super) struct Init {
         /// on how many servers of a cluster each new bucket is kept [1]
-        #[argh(option, arg_name = "count", default = "1")]
+        #[argh(option, arg_name = "count", default = "1", from_str_fn(parse_replicas))]
         replicas: u8,
 
         /// where answers come, for an account that has an inbox of its own [_INBOX]
         #[argh(option, arg_name = "subject", from_str_fn(parse_inbox_prefix))]
         inbox_prefix: Option<String>,
     }
+}
+
+/// JetStream keeps a stream on five servers at most.
+fn parse_replicas(text: &str) -> Result<u8, String> {
+    parse_whole(text, 1, 5)
 }
 
 impl Init {

@@ -6,14 +6,19 @@ use std::io::{self, IsTerminal, Write};
 
 /// Prints to stdout.
 pub(super) fn print(text: &str) -> Exit {
+    print_on(text).err().unwrap_or(Exit::Done)
+}
+
+/// Prints to stdout; the error is how to end, if there is no use in going on. A reader that went away has had enough.
+pub(super) fn print_on(text: &str) -> Result<(), Exit> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            complain(&format!("cannot write to the standard output: {error}"));
-            Exit::Failed
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Exit::Done;
         }
-        _ => Exit::Done,
-    }
+        complain(&format!("cannot write to the standard output: {error}"));
+        Exit::Failed
+    })
 }
 
 /// One line for stdout, with what would move a terminal escaped, and in `colour` (the number of an escape sequence)

@@ -1,6 +1,7 @@
 //! How the seat is: for the question `health`, for the status file and for the supervisor's status line.
 
-use super::{Link, Seat};
+use super::Seat;
+use super::connection::Link;
 use crate::wire::answer::Identity;
 use serde::Serialize;
 use std::time::Duration;

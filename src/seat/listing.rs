@@ -2,7 +2,7 @@
 
 use super::failure::Cause;
 use crate::bucket::Bucket;
-use crate::wire::jetstream::{self, KeyPage, Request};
+use crate::wire::jetstream::{self, KeyPage, Request, State};
 
 /// How often a list is begun again because the bucket changed between its pages.
 const MAX_RESTARTS: u32 = 3;
@@ -19,6 +19,8 @@ pub(super) struct Listed {
     pub(super) last_sequence: u64,
     /// Its time, in the bus's words.
     pub(super) last_at: Option<String>,
+    /// What tells whether the bucket has changed since.
+    pub(super) state: Option<State>,
 }
 
 /// Lists the keys of a bucket, which the bus gives in pages.
@@ -75,12 +77,8 @@ impl Listing {
             // The filter of a node's keys matches what is under its token, not the token as a whole key.
             keys.extend(self.node_token.clone());
             keys.sort_unstable();
-            self.done = Some(Listed {
-                keys,
-                mean_bytes: page.mean_bytes,
-                last_sequence: page.last_sequence,
-                last_at: page.last_at,
-            });
+            let KeyPage { mean_bytes, last_sequence, last_at, state, .. } = page;
+            self.done = Some(Listed { keys, mean_bytes, last_sequence, last_at, state });
         }
         Ok(())
     }
@@ -102,6 +100,7 @@ mod tests {
             mean_bytes: 0,
             last_sequence: 9,
             last_at: None,
+            state: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Who else holds the seat: asked at the start and once an interval, and the answers collected for a moment.
 
 use crate::wire::answer::Identity;
+use crate::wire::service::NOBODY;
 use std::time::Duration;
 
 /// How long answers are collected.
@@ -55,8 +56,13 @@ impl Presence {
     }
 
     /// Remembers another holder that asked, and wants to ask too if that one may not know of us yet: it is new, so it
-    /// may have come after our last question; or our last question was long ago.
+    /// may have come after our last question; or our last question was long ago. Nobody is no holder and only
+    /// wants to hear us ask.
     pub(super) fn note_question(&mut self, other: Identity, now: Duration) {
+        if other.id == NOBODY {
+            self.due = Some(now);
+            return;
+        }
         if self.ends.is_none() || !(self.heard.contains(&other) || self.known.contains(&other)) {
             self.due = Some(now);
         }

@@ -6,6 +6,7 @@ mod reach;
 mod survey;
 
 use super::failure::{Cause, Refusal};
+use super::known::Known;
 use crate::bucket::Bucket;
 use crate::wire::answer::Identity;
 use crate::wire::direct::Part;
@@ -13,6 +14,7 @@ use crate::wire::jetstream::Request;
 use crate::wire::request::{Ask, What};
 use page::PageQuestion;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::time::Duration;
 use survey::Survey;
 
@@ -89,11 +91,11 @@ pub(super) enum Question {
 }
 
 impl Question {
-    /// Begins to answer `ask`.
-    pub(super) fn new(ask: &Ask, frame: Frame) -> Self {
+    /// Begins to answer `ask`; `registry` is what is known of the registry from questions before.
+    pub(super) fn new(ask: &Ask, frame: Frame, registry: Option<Rc<Known>>) -> Self {
         match ask.what {
             What::Registry | What::Needs | What::Applied | What::Collect | What::Gaps => {
-                Question::Page(PageQuestion::new(ask.clone(), frame))
+                Question::Page(PageQuestion::new(ask.clone(), frame, registry))
             }
             What::Drift | What::Nodes | What::Collections => {
                 Question::Survey(Survey::new(ask.clone(), frame))
@@ -132,6 +134,22 @@ impl Question {
         match self {
             Question::Page(page) => page.outcome.take(),
             Question::Survey(survey) => survey.outcome.take(),
+        }
+    }
+
+    /// What it knows of the registry, once its answer is there.
+    pub(super) const fn take_registry(&mut self) -> Option<Rc<Known>> {
+        match self {
+            Question::Page(page) => page.take_registry(),
+            Question::Survey(_) => None,
+        }
+    }
+
+    /// Ends with what has been read by now, if that is an answer: a page is, for the next one goes on behind it.
+    pub(super) fn cut_short(&mut self) {
+        match self {
+            Question::Page(page) => page.cut_short(),
+            Question::Survey(_) => {}
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::wire::{INBOX, SERVICE};
 
 /// Whether a reply subject may be answered, given the prefixes that an operator allowed beside the usual ones.
-pub fn may_answer(reply: &str, prefixes: &[String]) -> bool {
+pub(super) fn may_answer(reply: &str, prefixes: &[String]) -> bool {
     let mut tokens = reply.split('.');
     let first = tokens.next().unwrap_or_default();
     let is_pattern = reply.split('.').any(|token| token.is_empty() || token == "*" || token == ">");

@@ -2,9 +2,11 @@
 //! answer never speaks of a time before its request.
 
 use super::failure::Refusal;
+use super::known::Known;
 use super::question::{Frame, Question};
 use crate::wire::request::Ask;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// How many questions are worked on at a time.
@@ -52,6 +54,8 @@ pub(super) struct Requests {
     /// Whether one of those that wait may have its turn.
     changed: bool,
     last_id: u64,
+    /// The registry as a question last read it.
+    registry: Option<Rc<Known>>,
 }
 
 impl Requests {
@@ -92,7 +96,7 @@ impl Requests {
                 !joins
             });
             self.last_id += 1;
-            let question = Question::new(&ask, frame.clone());
+            let question = Question::new(&ask, frame.clone(), self.registry.clone());
             self.under_way.push(UnderWay { id: self.last_id, ask, askers, question });
         }
     }
@@ -109,6 +113,8 @@ impl Requests {
         again.extend(self.waiting.drain(..));
         again.sort_by_key(|(_, asker)| asker.since);
         self.waiting = again.into();
+        // The next connection may lead to another bus.
+        self.registry = None;
         self.changed = true;
     }
 
@@ -137,9 +143,10 @@ impl Requests {
             .iter_mut()
             .enumerate()
             .find_map(|(at, under_way)| Some((at, under_way.question.outcome()?)))?;
-        let UnderWay { id, askers, .. } = self.under_way.remove(at);
+        let UnderWay { id, askers, mut question, .. } = self.under_way.remove(at);
         self.askers -= askers.len();
         self.changed = true;
+        self.registry = question.take_registry().or_else(|| self.registry.take());
         Some(Answered { id, askers, outcome })
     }
 
@@ -147,6 +154,14 @@ impl Requests {
     pub(super) fn due(&self) -> Option<Duration> {
         let oldest = self.under_way.iter().filter_map(|under_way| under_way.askers.front());
         oldest.chain(self.waiting.front().map(|(_, asker)| asker)).map(|asker| asker.since + PATIENCE).min()
+    }
+
+    /// Ends with what they have by now the questions whose time is up.
+    pub(super) fn cut_short(&mut self, now: Duration) {
+        let is_due = |under_way: &&mut UnderWay| {
+            under_way.askers.front().is_some_and(|asker| now >= asker.since + PATIENCE)
+        };
+        self.under_way.iter_mut().filter(is_due).for_each(|under_way| under_way.question.cut_short());
     }
 
     /// Takes out one that has waited too long, with the id of its question if nobody else waits for that, and with

@@ -1,13 +1,16 @@
 //! One bucket read from end to end: its keys, then the values of those that the question picks.
 
 use super::failure::Cause;
+use super::known::{Known, Learning};
 use super::listing::{Listed, Listing};
 use super::question::{Allowance, Kind, Slot, Want};
 use super::values::{Found, Values};
 use crate::bucket::Bucket;
 use crate::wire::answer::AsOf;
 use crate::wire::direct::Part;
-use crate::wire::jetstream;
+use crate::wire::jetstream::{self, State};
+use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// A list of more keys is long: few are kept at a time.
 const LONG_LIST: usize = 8192;
@@ -25,6 +28,10 @@ pub(super) struct Scan {
     node_token: Option<String>,
     list: List,
     as_of: AsOf,
+    state: Option<State>,
+    /// What an earlier scan has found, which counts if the bucket has not changed since.
+    known: Option<Rc<Known>>,
+    learning: Option<Learning>,
     total: usize,
     given: usize,
 }
@@ -34,6 +41,7 @@ enum Stage {
     Listing(Listing),
     Picking,
     Reading(Values),
+    Recalling(VecDeque<(String, Found)>),
 }
 
 /// What is known of the list of keys.
@@ -78,9 +86,17 @@ impl Scan {
             node_token,
             list: List::Unknown,
             as_of: AsOf { sequence: 0, at: None },
+            state: None,
+            known: None,
+            learning: None,
             total: 0,
             given: 0,
         }
+    }
+
+    /// Reads the registry. Its values are not read again if `known` has them and the bucket is as it was then.
+    pub(super) fn of_registry(known: Option<Rc<Known>>) -> Self {
+        Scan { known, learning: Some(Learning::default()), ..Scan::new(Bucket::Registry, None, None, false) }
     }
 
     pub(super) const fn bucket(&self) -> Bucket {
@@ -95,6 +111,14 @@ impl Scan {
     /// How many keys have been given.
     pub(super) const fn given(&self) -> usize {
         self.given
+    }
+
+    /// The first key whose value has not been given.
+    pub(super) fn first_unread(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Reading(values) => values.first_unread(),
+            Stage::Listing(_) | Stage::Picking | Stage::Recalling(_) => None,
+        }
     }
 
     /// How far it is, in words.
@@ -116,7 +140,7 @@ impl Scan {
                 listing.want().map(|request| Want { slot: Slot::Listing, request, kind: Kind::Listing })
             }
             Stage::Reading(values) => values.want(allowance),
-            Stage::Listing(_) | Stage::Picking => None,
+            Stage::Listing(_) | Stage::Picking | Stage::Recalling(_) => None,
         }
     }
 
@@ -155,11 +179,13 @@ impl Scan {
         match &mut self.stage {
             Stage::Listing(listing) => match listing.take() {
                 None => Scanned::Waiting,
-                Some(Listed { keys, mean_bytes, last_sequence, last_at }) => {
+                Some(Listed { keys, mean_bytes, last_sequence, last_at, state }) => {
                     // Values come in base64. That of many is known before any of them is asked for.
                     let mean = (mean_bytes > 0).then_some(mean_bytes / 3 * 4 + SHORT_ANSWER_BYTES);
                     self.value_bytes = self.value_bytes.max(mean);
                     self.as_of = AsOf { sequence: last_sequence, at: last_at };
+                    self.state = state;
+                    self.total = keys.len();
                     self.stage = Stage::Picking;
                     Scanned::Listed(keys)
                 }
@@ -168,10 +194,20 @@ impl Scan {
             Stage::Reading(values) => match values.next() {
                 Some((key, found)) => {
                     self.given += 1;
+                    if let Some(learning) = &mut self.learning {
+                        learning.take(&key, &found);
+                    }
                     Scanned::Key(key, found)
                 }
                 None if values.is_done() => Scanned::End,
                 None => Scanned::Waiting,
+            },
+            Stage::Recalling(found) => match found.pop_front() {
+                Some((key, found)) => {
+                    self.given += 1;
+                    Scanned::Key(key, found)
+                }
+                None => Scanned::End,
             },
         }
     }
@@ -182,11 +218,21 @@ impl Scan {
             && match &self.stage {
                 Stage::Listing(_) | Stage::Picking => true,
                 Stage::Reading(values) => values.left() > LONG_LIST,
+                Stage::Recalling(_) => false,
             }
     }
 
     /// Says which keys to read, in order.
     pub(super) fn read(&mut self, keys: Vec<String>) {
+        if let Some(known) = self.known.as_ref().filter(|known| known.is_of(self.state.as_ref())) {
+            self.total = keys.len();
+            self.stage = Stage::Recalling(known.recall(&keys));
+            return;
+        }
+        if keys.len() < self.total {
+            // A part of the bucket is not worth knowing.
+            self.learning = None;
+        }
         if keys.len() > LONG_LIST && self.list != List::HasRoom {
             self.list = List::WaitsForRoom;
             self.stage = Stage::Listing(Listing::new(self.bucket, self.node_token.clone()));
@@ -195,6 +241,13 @@ impl Scan {
         self.total = keys.len();
         let batches_since = self.batches.then_some(self.as_of.sequence);
         self.stage = Stage::Reading(Values::new(self.bucket, keys, self.value_bytes, batches_since));
+    }
+
+    /// What this scan, now that it is at its end, has found that the next one may count on.
+    pub(super) fn learned(&mut self) -> Option<Rc<Known>> {
+        let learning = self.learning.take()?;
+        let whole = matches!(&self.stage, Stage::Reading(values) if values.is_done());
+        if whole { learning.known(self.state.clone()?) } else { None }
     }
 }
 

@@ -19,8 +19,8 @@ const FIRST_WINDOW: usize = 4;
 /// How many bytes of answers a reading expects at a time; with large values the window narrows to keep to it.
 const WINDOW_BYTES: usize = 4 * 1024 * 1024;
 
-/// How many keys a batch asks for. The bus takes up to 1024.
-const BATCH_KEYS: usize = 512;
+/// How many keys a batch asks for. The bus takes up to 1024, but answers nobody else from the bucket meanwhile.
+const BATCH_KEYS: usize = 128;
 
 /// How many keys may be asked for in batches ahead of the first whose value is missing.
 const BATCH_WINDOW: usize = 2 * BATCH_KEYS;
@@ -263,6 +263,11 @@ impl Values {
         let mut positions: Vec<usize> = positions.collect();
         positions.sort_unstable();
         self.again.extend(positions);
+    }
+
+    /// The first key that has not been given back.
+    pub(super) fn first_unread(&self) -> Option<&str> {
+        self.keys.front().map(String::as_str)
     }
 
     /// The next key in order with what was found, if that is known by now.

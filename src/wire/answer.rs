@@ -247,10 +247,11 @@ impl Page {
         self.last_place = Some(place.to_owned());
     }
 
-    /// Ends the page before `place`; `false` if it cannot end there, since the last place looks the same.
+    /// Ends the page before `place`; `false` if it cannot end there: it has not come to any place yet, or to one that
+    /// looks the same.
     #[must_use]
     pub fn end_before(&mut self, place: &str) -> bool {
-        let may_end = !self.ends_with(place);
+        let may_end = self.last_place.is_some() && !self.ends_with(place);
         self.more |= may_end;
         may_end
     }

@@ -4,6 +4,7 @@
 //! wrote them, can break the connection that reads them. Requests hold no field that one of the supported server
 //! lines does not know, because newer servers refuse unknown ones.
 
+use super::object::Named;
 use super::{Headers, MAX_LINE_BYTES};
 use crate::bucket::Bucket;
 use data_encoding::BASE64;
@@ -159,46 +160,72 @@ pub struct KeyPage {
     pub last_sequence: u64,
     /// The time of the bucket's last write, in the bus's words; `None` if there never was one.
     pub last_at: Option<String>,
+    /// What tells whether the bucket has changed; `None` if the bus did not say enough.
+    pub state: Option<State>,
+}
+
+/// The state of a bucket: while it is the same, so is everything in the bucket. Each write raises the last sequence;
+/// what expires or is purged leaves that as it is, but lowers the number of messages; and a bucket that was made anew
+/// or restored has another birth or another last write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// When it was made.
+    created: String,
+    /// How many messages it holds.
+    messages: u64,
+    /// The sequence and the time of its last write.
+    last: (u64, String),
 }
 
 /// Reads the answer to [`list`].
 pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
     #[derive(Deserialize)]
     struct Body<'a> {
-        error: Option<ErrorBody>,
+        error: Option<Named<ErrorBody>>,
         #[serde(default)]
         total: usize,
+        created: Option<String>,
         #[serde(borrow)]
-        state: Option<State<'a>>,
+        state: Option<Named<Stored<'a>>>,
     }
     #[derive(Deserialize)]
-    struct State<'a> {
+    struct Stored<'a> {
+        messages: Option<u64>,
         last_seq: u64,
         #[serde(default)]
-        messages: usize,
-        #[serde(default)]
-        bytes: usize,
+        bytes: u64,
         #[serde(default)]
         last_ts: Option<String>,
         #[serde(default)]
         #[serde(borrow)]
         subjects: Subjects<'a>,
     }
-    let body: Body<'_> = serde_json::from_slice(body).map_err(|why| ApiError::Unreadable(why.to_string()))?;
-    if let Some(error) = body.error {
+    let Named(body): Named<Body<'_>> =
+        serde_json::from_slice(body).map_err(|why| ApiError::Unreadable(why.to_string()))?;
+    if let Some(Named(error)) = body.error {
         return Err(error.into());
     }
-    let state = body.state.ok_or_else(|| ApiError::Unreadable("a stream's state is missing".to_owned()))?;
+    let Named(state) =
+        body.state.ok_or_else(|| ApiError::Unreadable("a stream's state is missing".to_owned()))?;
     let prefix = bucket.subject_prefix();
     // A stream that was made by hand may hold other subjects beside the bucket's; they are no keys.
     let keys =
         state.subjects.0.iter().filter_map(|subject| subject.0.strip_prefix(&prefix).map(str::to_owned));
+    let mean_bytes = state.messages.and_then(|messages| state.bytes.checked_div(messages)).unwrap_or(0);
+    let last_at = state.last_ts.filter(|_| state.last_seq > 0);
+    let standing = match (body.created, state.messages, &last_at) {
+        (Some(created), Some(messages), Some(last_at)) => {
+            Some(State { created, messages, last: (state.last_seq, last_at.clone()) })
+        }
+        _ => None,
+    };
     Ok(KeyPage {
         keys: keys.collect(),
         total: body.total,
-        mean_bytes: state.bytes.checked_div(state.messages).unwrap_or(0),
+        mean_bytes: usize::try_from(mean_bytes).unwrap_or(usize::MAX),
         last_sequence: state.last_seq,
-        last_at: state.last_ts.filter(|_| state.last_seq > 0),
+        last_at,
+        state: standing,
     })
 }
 
@@ -206,12 +233,13 @@ pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
 pub fn parse_config(body: &[u8]) -> Result<serde_json::Value, ApiError> {
     #[derive(Deserialize)]
     struct Body {
-        error: Option<ErrorBody>,
+        error: Option<Named<ErrorBody>>,
         config: Option<serde_json::Value>,
     }
-    let body: Body = serde_json::from_slice(body).map_err(|why| ApiError::Unreadable(why.to_string()))?;
+    let Named(body): Named<Body> =
+        serde_json::from_slice(body).map_err(|why| ApiError::Unreadable(why.to_string()))?;
     match body {
-        Body { error: Some(error), .. } => Err(error.into()),
+        Body { error: Some(Named(error)), .. } => Err(error.into()),
         Body { config: Some(config), .. } => Ok(config),
         _ => Err(ApiError::Unreadable("a stream's configuration is missing".to_owned())),
     }
@@ -272,8 +300,8 @@ pub struct Message {
 pub fn parse_message(body: &[u8]) -> Result<Option<Message>, ApiError> {
     #[derive(Deserialize)]
     struct Body {
-        error: Option<ErrorBody>,
-        message: Option<Stored>,
+        error: Option<Named<ErrorBody>>,
+        message: Option<Named<Stored>>,
     }
     #[derive(Deserialize)]
     struct Stored {
@@ -286,12 +314,12 @@ pub fn parse_message(body: &[u8]) -> Result<Option<Message>, ApiError> {
         time: String,
     }
     let unreadable = |why: String| ApiError::Unreadable(why);
-    let body: Body = serde_json::from_slice(body).map_err(|why| unreadable(why.to_string()))?;
-    if let Some(error) = body.error {
+    let Named(body): Named<Body> = serde_json::from_slice(body).map_err(|why| unreadable(why.to_string()))?;
+    if let Some(Named(error)) = body.error {
         let error = ApiError::from(error);
         return if error.err_code() == Some(ApiError::NO_MESSAGE) { Ok(None) } else { Err(error) };
     }
-    let stored = body.message.ok_or_else(|| unreadable("the message is missing".to_owned()))?;
+    let Named(stored) = body.message.ok_or_else(|| unreadable("the message is missing".to_owned()))?;
     let base64 = |text: &str| BASE64.decode(text.as_bytes()).map_err(|why| unreadable(why.to_string()));
     let headers = read_headers(&base64(&stored.hdrs)?);
     Ok(Some(Message {
@@ -348,13 +376,13 @@ pub enum WriteAnswer {
 pub fn parse_write(body: &[u8]) -> WriteAnswer {
     #[derive(Deserialize)]
     struct Body {
-        error: Option<ErrorBody>,
+        error: Option<Named<ErrorBody>>,
         #[serde(default)]
         seq: u64,
     }
-    match serde_json::from_slice::<Body>(body) {
+    match serde_json::from_slice(body).map(|Named(body)| body) {
         Err(why) => WriteAnswer::Unknown(format!("the bus gave an answer that cannot be read: {why}")),
-        Ok(Body { error: Some(error), .. }) => {
+        Ok(Body { error: Some(Named(error)), .. }) => {
             let error = ApiError::from(error);
             match error.err_code() {
                 Some(code) if ApiError::WRONG_SEQUENCE.contains(&code) => WriteAnswer::Conflict,
@@ -405,7 +433,39 @@ mod tests {
     fn an_empty_bucket_has_no_last_write() {
         let body = br#"{"total":0,"state":{"last_seq":0,"last_ts":"0001-01-01T00:00:00Z"}}"#;
         let page = parse_keys(Bucket::Needs, body).unwrap();
-        assert_eq!(page, KeyPage { keys: vec![], total: 0, mean_bytes: 0, last_sequence: 0, last_at: None });
+        assert_eq!(
+            page,
+            KeyPage { keys: vec![], total: 0, mean_bytes: 0, last_sequence: 0, last_at: None, state: None }
+        );
+    }
+
+    #[test]
+    fn a_bucket_that_changed_in_any_way_has_another_state() {
+        let state = |created: u32, messages: u32, sequence: u32, second: u32| {
+            let body = format!(
+                r#"{{"created":"{created}","state":{{"messages":{messages},"last_seq":{sequence},"last_ts":"{second}"}}}}"#
+            );
+            parse_keys(Bucket::Registry, body.as_bytes()).unwrap().state
+        };
+        let known = state(1, 13, 20, 7);
+        assert!(known.is_some());
+        assert_eq!(known, state(1, 13, 20, 7));
+        for (changed, how) in [
+            (state(2, 13, 20, 7), "made anew"),
+            (state(1, 12, 20, 7), "a key expired or was purged"),
+            (state(1, 13, 21, 7), "a key was written"),
+            (state(1, 13, 20, 8), "restored, and written since"),
+        ] {
+            assert_ne!(known, changed, "{how}");
+        }
+    }
+
+    #[test]
+    fn an_array_is_never_read_as_an_object() {
+        assert!(parse_keys(Bucket::Needs, b"[null,0,[0]]").is_err());
+        assert!(parse_keys(Bucket::Needs, br#"{"total":0,"state":[0]}"#).is_err());
+        assert!(parse_message(br#"{"message":["$KV.b.k",4,"","MQ==","t"]}"#).is_err());
+        assert!(parse_message(br#"{"error":[404,10037]}"#).is_err());
     }
 
     #[test]
@@ -469,6 +529,12 @@ mod tests {
             matches!(parse_write(sealed), WriteAnswer::Refused(error) if error.err_code() == Some(10109))
         );
         assert!(matches!(parse_write(br#"{"stream":"S","seq":0}"#), WriteAnswer::Unknown(_)));
-        assert!(matches!(parse_write(b"+OK"), WriteAnswer::Unknown(_)));
+        for body in [&b"+OK"[..], b"[null,5]", b"[{}]", br#"{"error":[400]}"#] {
+            assert!(
+                matches!(parse_write(body), WriteAnswer::Unknown(_)),
+                "{}",
+                String::from_utf8_lossy(body)
+            );
+        }
     }
 }

@@ -16,7 +16,7 @@ pub const MAX_LIMIT: usize = 10_000;
 const MAX_AFTER_BYTES: usize = 8 * 1024;
 
 /// The largest `stale_after`, in seconds: a hundred years.
-const MAX_STALE_AFTER: u64 = 100 * 366 * 24 * 3600;
+pub const MAX_STALE_AFTER: u64 = 100 * 366 * 24 * 3600;
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

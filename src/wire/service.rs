@@ -1,6 +1,7 @@
 //! The answers of the services API (ADR-32, "micro"): how the field's own tools find the seat and count its work.
 
 use super::answer::{Identity, json};
+use super::object::Named;
 use super::{QUEUE, SERVICE, VERB};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -42,6 +43,9 @@ impl Monitor {
         })
     }
 }
+
+/// The id in the question of somebody who holds no seat and only wants to hear who does.
+pub const NOBODY: &str = "-";
 
 /// The subject that asks who holds the seat.
 pub fn ping_subject() -> String {
@@ -178,7 +182,7 @@ pub fn parse_ping(body: &[u8]) -> Option<Identity> {
         id: String,
         version: String,
     }
-    let pong: Pong = serde_json::from_slice(body).ok()?;
+    let Named(pong): Named<Pong> = serde_json::from_slice(body).ok()?;
     let plain = |text: &str| {
         (1..=MAX_IDENTITY_BYTES).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
     };

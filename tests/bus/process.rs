@@ -4,19 +4,19 @@ mod log;
 mod notify;
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::accounts::{READER, TESTER};
+use crate::support::accounts::{READER, SEAT, TESTER};
 use crate::support::bucket::{NEEDS, REGISTRY};
 use crate::support::mesh::{self, Mesh};
 use crate::support::program::Program;
 use crate::support::proxy::Proxy;
 use crate::support::seat::Seat;
 use crate::support::server::Server;
-use crate::support::setup::Setup;
+use crate::support::setup::{Right, Setup};
 use crate::support::wait::{self, PATIENCE};
 
 /// How long a seat that has nothing under way may take to end.
@@ -25,11 +25,13 @@ const IDLE_END: Duration = Duration::from_secs(2);
 /// The same whatever the seat does and whatever state its bus is in.
 const END: Duration = Duration::from_secs(6);
 
-/// Makes the seat the first process of a world of its own, as in a container.
-const AS_PID_1: [&str; 3] = ["unshare", "-pf", "--mount-proc"];
-
+/// The seat as the first process of a world of its own, as in a container.
 fn pid_1(url: &str) -> Program {
-    Seat::program(url).under(&AS_PID_1)
+    let is_root = std::fs::metadata("/proc/self").expect("a process").uid() == 0;
+    // A user namespace makes anybody root of that world.
+    let wrapper: &[&str] =
+        if is_root { &["unshare", "-pf", "--mount-proc"] } else { &["unshare", "-rpf", "--mount-proc"] };
+    Seat::program(url).under(wrapper)
 }
 
 #[test]
@@ -98,6 +100,36 @@ fn a_seat_that_stops_answers_what_is_under_way() {
     assert_eq!(mesh.seat.terminate(END).code(), Some(0));
     let answer = asked.next(PATIENCE).expect("an answer").json();
     assert_eq!(answer["entries"].as_array().map(Vec::len), Some(2000));
+}
+
+#[test]
+fn a_seat_that_waits_to_stop_does_not_spin() {
+    // It hears no answer of the bus, so its own answer is due only when its patience ends.
+    let server = Setup::shipped().deny(&SEAT, Right::Subscribe, "_INBOX_mesh-provisioner.>").start();
+    mesh::init(&server);
+    let tester = server.client(&TESTER);
+    let listings = tester.subscribe("$JS.API.STREAM.INFO.KV_mesh-provisioner_needs", None);
+    let mut seat = Seat::start(&server, &[]);
+    seat.wait_for_log("connected to", PATIENCE);
+    let _asked = tester.ask_later(&json!({"what": "needs"}));
+    listings.next(PATIENCE).expect("the ask under way");
+    let accounts = format!("/proc/{}/stat", seat.id());
+    // The 14th and 15th field: time on a processor in hundredths of a second. The name before them ends with `)`.
+    let processor_time = || -> Option<u64> {
+        let line = std::fs::read_to_string(&accounts).ok()?;
+        let fields: Vec<&str> = line.rsplit_once(')')?.1.split_whitespace().collect();
+        Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+    };
+    let before = processor_time().expect("a process");
+    seat.signal("TERM");
+    let mut used = 0;
+    let status = wait::until("the seat to end", END, || {
+        used = processor_time().unwrap_or(before).saturating_sub(before).max(used);
+        seat.status().ok_or_else(|| format!("{used} hundredths of a second used"))
+    });
+    assert_eq!(status.code(), Some(0));
+    // It waits for four seconds, and has nothing to do in them.
+    assert!(used < 50, "{used} hundredths of a second used");
 }
 
 #[test]

@@ -4,7 +4,15 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod ask;
 mod check;
+mod contexts;
+mod documents;
+mod health;
+mod help;
+mod init;
 mod permissions;
 mod plan;
 mod schema;
+mod secrets;
+mod service;

@@ -9,6 +9,7 @@ use crate::support::server::Server;
 use crate::support::setup::{Right, Setup};
 use mesh_provisioner::registry::{ENTRIES, entry};
 use serde_json::json;
+use std::process::Command;
 
 fn plan(server: &Server, account: &Account) -> Finished {
     Program::new(&["plan"]).server(server).account(account).run()
@@ -127,4 +128,25 @@ fn the_inbox_is_the_one_that_was_named() {
     assert_eq!(named("$KV.a").code(), 64);
     assert_eq!(mesh.tester().kv_keys(REGISTRY).len(), KINDS);
     assert!(mesh.tester().ask(&json!({"what": "registry"})).good().malformed().is_empty());
+}
+
+#[test]
+fn colour_is_for_a_terminal_and_never_what_says_it() {
+    let server = Server::start();
+    init(&server);
+    let plain = plan(&server, &SEAT).expect_code(2).stdout;
+    assert!(!plain.contains('\u{1b}'), "{plain}");
+    // `script` runs its command on a terminal of its own.
+    let on_a_terminal = |no_color: &str| {
+        let mut command = Command::new("script");
+        command.args(["-qec", concat!(env!("CARGO_BIN_EXE_mesh-provisioner"), " plan"), "/dev/null"]);
+        command.env("NATS_URL", server.client_url()).env("NO_COLOR", no_color);
+        command.env("NATS_USER", SEAT.user.as_ref()).env("NATS_PASSWORD", SEAT.password.as_ref());
+        String::from_utf8(command.output().expect("script").stdout).expect("UTF-8").replace("\r\n", "\n")
+    };
+    let coloured = on_a_terminal("");
+    assert!(coloured.contains("\u{1b}[32m+ config\u{1b}[0m\n"), "{coloured}");
+    let shown = ["\u{1b}[32m", "\u{1b}[0m"].iter().fold(coloured, |text, style| text.replace(style, ""));
+    assert_eq!(shown, plain);
+    assert_eq!(on_a_terminal("1"), plain);
 }

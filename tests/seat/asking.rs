@@ -37,6 +37,41 @@ fn an_empty_body_asks_for_the_registry() {
 }
 
 #[test]
+fn the_registrys_values_are_read_again_only_when_the_bucket_has_changed() {
+    let mut play = Play::serving();
+    let subjects = ["dir", "port"].map(|kind| format!("$KV.mesh-provisioner_registry.{kind}"));
+    let listed = |messages: usize| jetstream::page(&subjects[2 - messages..], 0, messages, (2, AT));
+    play.ask("a", "").is([list(16, Registry)]);
+    play.answer(16, listed(2)).is([get(17, Registry, "dir"), get(18, Registry, "port")]);
+    play.answer(17, message_of(Registry, "dir", 1, "1")).nothing();
+    let first = body(&play.answer(18, message_of(Registry, "port", 2, "2")).lines(), "a");
+    assert_eq!(first["entries"].as_array().unwrap().len(), 2);
+    play.ask("b", "").is([list(19, Registry)]);
+    assert_eq!(body(&play.answer(19, listed(2)).lines(), "b"), first);
+    play.ask("c", r#"{"kind":"port"}"#).is([list(20, Registry)]);
+    let narrowed = body(&play.answer(20, listed(2)).lines(), "c");
+    assert_eq!(narrowed["entries"], Value::Array(vec![first["entries"][1].clone()]));
+    // A key that expires leaves the last sequence as it was.
+    play.ask("d", "").is([list(21, Registry)]);
+    play.answer(21, listed(1)).is([get(22, Registry, "port")]);
+    let changed = body(&play.answer(22, message_of(Registry, "port", 2, "3")).lines(), "d");
+    assert_eq!(changed["entries"].as_array().unwrap().len(), 1);
+    assert_eq!(changed["entries"][0]["value"], 3);
+}
+
+#[test]
+fn what_is_known_of_the_registry_ends_with_the_connection() {
+    let mut play = Play::serving();
+    let kinds = ["port"];
+    play.ask("a", "").is([list(16, Registry)]);
+    play.answer(16, keys_of(Registry, &kinds)).is([get(17, Registry, "port")]);
+    play.answer(17, message_of(Registry, "port", 1, "1")).lines();
+    play.tell(Event::Up { server: "n2".to_owned(), max_payload: 1024 * 1024 }).lines();
+    play.ask("b", "").is([list(20, Registry)]);
+    play.answer(20, keys_of(Registry, &kinds)).is([get(21, Registry, "port")]);
+}
+
+#[test]
 fn a_node_is_asked_for_by_its_token_and_no_more_is_read_than_is_asked() {
     let mut play = Play::serving();
     play.ask("a", r#"{"what":"needs","node":"n 1","kind":"port"}"#).is([
@@ -182,12 +217,36 @@ fn what_is_not_read_within_four_seconds_is_an_error() {
     let mut play = Play::serving();
     play.ask("a", r#"{"what":"applied"}"#).is([list(16, Applied)]);
     play.answer(16, keys_of(Applied, &["n1.a", "n1.b"])).lines();
-    play.answer(17, message_of(Applied, "n1.a", 1, "1")).nothing();
-    let words = "not read within 4 s: 1 of 2 values of bucket mesh-provisioner_applied were read: ask again, for less at a time, or look at the load of the nats-server";
+    // Of no use without the one before it.
+    play.answer(18, message_of(Applied, "n1.b", 1, "1")).nothing();
+    let words = "not read within 4 s: 0 of 2 values of bucket mesh-provisioner_applied were read: ask again, for less at a time, or look at the load of the nats-server";
     play.due_in(4_000..=4_000)
         .is([format!("warn: answered 504: {words}"), format!("to _INBOX.a: 504 {words}")]);
     // The late answer is nobody's any more.
+    play.answer(17, message_of(Applied, "n1.a", 1, "1")).nothing();
+}
+
+#[test]
+fn what_is_read_in_part_within_four_seconds_is_a_page() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"applied"}"#).is([list(16, Applied)]);
+    play.answer(16, keys_of(Applied, &["n1.a", "n1.b"])).lines();
+    play.answer(17, message_of(Applied, "n1.a", 1, "1")).nothing();
+    let answer = body(&play.due_in(4_000..=4_000).lines(), "a");
+    assert_eq!(answer["entries"].as_array().map(Vec::len), Some(1), "{answer}");
+    assert_eq!((&answer["entries"][0]["key"], &answer["next"]), (&"n1.a".into(), &"n1.a".into()));
     play.answer(18, message_of(Applied, "n1.b", 1, "1")).nothing();
+}
+
+#[test]
+fn gaps_that_were_not_looked_for_everywhere_are_no_answer() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"gaps"}"#).is([list(16, Bucket::Registry)]);
+    play.answer(16, keys_of(Bucket::Registry, &[])).lines();
+    play.answer(17, keys_of(Bucket::Needs, &["n1.a", "n1.web.odd.x"])).lines();
+    play.answer(18, message_of(Bucket::Needs, "n1.a", 1, "1")).nothing();
+    let lines = play.due_in(4_000..=4_000).lines();
+    assert!(lines[1].starts_with("to _INBOX.a: 504 not read within 4 s: 1 of 2 values"), "{lines:?}");
 }
 
 #[test]

@@ -140,3 +140,28 @@ fn keys_that_look_alike_do_not_outgrow_a_page() {
     assert!(lines[0].len() <= 512 * 1024, "{} bytes", lines[0].len());
     assert!(lines[0].contains(r#""malformed_total":150"#));
 }
+
+#[test]
+fn keys_that_look_alike_are_all_counted_in_one_page() {
+    let mut play = Play::serving();
+    // More than a page looks at, all shown as the same: the page cannot end among them.
+    let subjects = vec![format!("{}\u{fffd}", Bucket::Needs.subject_prefix()); 4_200];
+    play.ask("a", r#"{"what":"needs"}"#).is([list(16, Needs)]);
+    let lines = play.answer(16, jetstream::page(&subjects, 0, 4_200, (4_200, AT))).lines();
+    assert!(lines[0].contains(r#""malformed_total":4200,"as_of""#), "{:.300}", lines[0]);
+}
+
+#[test]
+fn the_longest_key_does_not_stop_the_paging() {
+    let mut play = Play::serving();
+    play.tell(Event::MaxPayload(64 * 1024)).nothing();
+    // As long as a subject can be, of bytes that take the most room in JSON, and another key behind it.
+    let long = format!("n.{}", "\u{1}".repeat(4_000));
+    play.ask("a", r#"{"what":"applied"}"#).is([list(16, Applied)]);
+    play.answer(16, keys_of(Applied, &[&long, "z.web"])).lines();
+    play.answer(17, message_of(Applied, &long, 1, "1")).nothing();
+    let large = format!("\"{}\"", "x".repeat(40_000));
+    let lines = play.answer(18, message_of(Applied, "z.web", 2, &large)).lines();
+    assert!(lines[0].starts_with("to _INBOX.a: {"), "{:.200}", lines[0]);
+    assert!(lines[0].contains(r#""next":"n."#), "{:.200}", lines[0]);
+}

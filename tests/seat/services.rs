@@ -99,6 +99,16 @@ fn an_answer_to_the_question_counts_too_and_our_own_does_not() {
 }
 
 #[test]
+fn who_only_wants_to_know_who_is_there_hears_it_and_is_no_seat() {
+    let mut play = Play::serving();
+    play.tell(other("-", "0.1.0")).is([ping(16)]);
+    // Within the moment of the last question too: that one was not for this asker.
+    play.tell(other("-", "0.1.0")).is([ping(17)]);
+    play.due_in(2_000..=2_000).nothing();
+    assert!(play.seat.health(play.now).other_seats.is_empty());
+}
+
+#[test]
 fn a_seat_that_went_away_is_forgotten_within_an_interval() {
     let mut play = Play::serving();
     play.tell(other("SEAT2", "0.1.0")).lines();

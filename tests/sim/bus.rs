@@ -8,6 +8,7 @@ use mesh_provisioner::registry;
 use mesh_provisioner::wire::Outgoing;
 use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// A message that was stored, for ever: the judge looks at what was true when.
 #[derive(Debug, Clone)]
@@ -28,6 +29,8 @@ pub(crate) struct Version {
 pub(crate) struct Stream {
     pub(crate) bucket: Bucket,
     pub(crate) versions: Vec<Version>,
+    /// Where the newest version of each key stands, by the key's bytes.
+    newest: BTreeMap<Vec<u8>, usize>,
     last_sequence: u64,
 }
 
@@ -36,24 +39,15 @@ pub(crate) type Verdict<T> = Result<T, String>;
 
 impl Stream {
     /// The newest messages, each key once, in the order of the subjects. What expired has none.
-    pub(crate) fn newest(&self) -> Vec<&Version> {
-        let mut newest: Vec<&Version> = self
-            .versions
-            .iter()
-            .filter(|version| version.until == u64::MAX && version.sequence > 0)
-            .collect();
-        newest.sort_by(|a, b| a.key.bytes.cmp(&b.key.bytes));
-        newest
+    pub(crate) fn newest(&self) -> impl Iterator<Item = &Version> {
+        self.newest.values().map(|at| &self.versions[*at]).filter(|version| version.sequence > 0)
     }
 
-    fn end_of(&mut self, key: &Key, step: u64) {
-        let newest = self
-            .versions
-            .iter_mut()
-            .find(|version| version.until == u64::MAX && version.key.bytes == key.bytes);
-        if let Some(newest) = newest {
-            newest.until = step;
+    fn push(&mut self, version: Version) {
+        if let Some(before) = self.newest.insert(version.key.bytes.clone(), self.versions.len()) {
+            self.versions[before].until = version.from;
         }
+        self.versions.push(version);
     }
 
     pub(crate) fn store(
@@ -64,28 +58,17 @@ impl Stream {
         step: u64,
         time: String,
     ) -> u64 {
-        self.end_of(&key, step);
         self.last_sequence += 1;
         let text = String::from_utf8_lossy(&headers);
         let deleted = text.contains("Nats-Marker-Reason")
             || (text.contains("KV-Operation") && !text.contains("KV-Operation: PUT"));
         let sequence = self.last_sequence;
-        self.versions.push(Version {
-            key,
-            sequence,
-            headers,
-            data,
-            time,
-            deleted,
-            from: step,
-            until: u64::MAX,
-        });
+        self.push(Version { key, sequence, headers, data, time, deleted, from: step, until: u64::MAX });
         sequence
     }
 
     /// All messages of the key age out.
     pub(crate) fn expire(&mut self, key: &Key, step: u64) {
-        self.end_of(key, step);
         let gone = Version {
             key: key.clone(),
             sequence: 0,
@@ -96,13 +79,16 @@ impl Stream {
             from: step,
             until: u64::MAX,
         };
-        self.versions.push(gone);
+        self.push(gone);
     }
 
     /// The newest message whose subject matches `pattern`.
     fn last_by(&self, pattern: &[u8]) -> Option<&Version> {
-        let all = self.newest();
-        all.into_iter()
+        if !is_pattern(pattern) {
+            let at = self.newest.get(pattern)?;
+            return Some(&self.versions[*at]).filter(|version| version.sequence > 0);
+        }
+        self.newest()
             .filter(|version| matches(pattern, &version.key.bytes))
             .max_by_key(|version| version.sequence)
     }
@@ -113,6 +99,10 @@ impl Stream {
             .rfind(|version| version.sequence > 0)
             .map_or("0001-01-01T00:00:00Z", |last| &last.time)
     }
+}
+
+fn is_pattern(subject: &[u8]) -> bool {
+    subject.split(|byte| *byte == b'.').any(|token| token == b"*" || token == b">")
 }
 
 /// Whether a subject matches a pattern, both without the bucket's prefix.
@@ -143,7 +133,12 @@ pub(crate) struct Bus {
 
 impl Bus {
     pub(crate) fn new(page: usize) -> Self {
-        let streams = Bucket::ALL.map(|bucket| Stream { bucket, versions: Vec::new(), last_sequence: 0 });
+        let streams = Bucket::ALL.map(|bucket| Stream {
+            bucket,
+            versions: Vec::new(),
+            newest: BTreeMap::new(),
+            last_sequence: 0,
+        });
         Bus { streams, page, step: 0, clock: 1_000_000 }
     }
 
@@ -193,7 +188,6 @@ impl Bus {
         let pattern = body.subjects_filter.strip_prefix(&prefix).ok_or("a filter for another bucket")?;
         let matching: Vec<String> = stream
             .newest()
-            .into_iter()
             .filter(|version| matches(pattern.as_bytes(), &version.key.bytes))
             .map(|version| format!("{prefix}{}", version.key.shown()))
             .collect();
@@ -266,8 +260,8 @@ impl Bus {
 
     /// What the registry lacks to be as it should be.
     pub(crate) fn registry_faults(&mut self) -> Vec<String> {
-        let newest = self.stream(Bucket::Registry).newest();
-        let alive: Vec<&Version> = newest.into_iter().filter(|version| !version.deleted).collect();
+        let alive: Vec<&Version> =
+            self.stream(Bucket::Registry).newest().filter(|version| !version.deleted).collect();
         let mut faults = Vec::new();
         for entry in &registry::ENTRIES {
             let found = alive.iter().find(|version| version.key.bytes == entry.kind.as_bytes());
@@ -297,6 +291,6 @@ fn by_stream(stream: &str) -> Verdict<Bucket> {
 /// Whether two values are the same JSON; a repeated field makes a difference.
 fn means_the_same(a: &[u8], b: &[u8]) -> bool {
     let parse = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).ok();
-    let fields = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b':').count();
+    let fields = |bytes: &[u8]| bytes.split(|byte| *byte == b':').count();
     matches!((parse(a), parse(b)), (Some(a), Some(b)) if a == b) && fields(a) == fields(b)
 }

@@ -126,7 +126,7 @@ pub(crate) fn any_value(dice: &mut Dice) -> (Vec<u8>, Vec<u8>) {
         b"LARGE",
     ];
     let value = match *dice.pick(&values) {
-        b"LARGE" => format!("\"{}\"", "x".repeat(dice.below(20_000))).into_bytes(),
+        b"LARGE" => format!("\"{}\"", "x".repeat(dice.below(10_000))).into_bytes(),
         other => other.to_vec(),
     };
     let headers: &[u8] = match dice.below(12) {

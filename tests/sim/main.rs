@@ -2,6 +2,8 @@
 //!
 //! `SIM_SEED=17 cargo test --test sim` plays one life; `SIM_SEEDS=100000` plays so many, from a new first seed.
 
+#![allow(clippy::print_stdout, reason = "the seed is printed before anything can fail")]
+
 #[path = "../support/jetstream.rs"]
 mod jetstream;
 
@@ -84,7 +86,7 @@ fn no_rule_is_broken_in_any_life_and_the_registry_gets_well() {
         start.elapsed()
     );
     // A simulation in which nothing is asked, or everything fails, proves nothing.
-    assert!(pages > seeds * 5, "{pages} good pages in {seeds} lives");
+    assert!(pages > seeds * 3, "{pages} good pages in {seeds} lives");
     assert!(errors > seeds / 10, "{errors} error answers in {seeds} lives");
 }
 

@@ -3,27 +3,25 @@
 //! First with faults, while the judge looks at every answer and the bus at every write. Then the faults end, and the
 //! seat must get well within [`GETS_WELL`]; then it is asked everything; then it is told to stop.
 
+mod asking;
+mod plan;
+
 use crate::bus::{Bus, Verdict};
 use crate::dice::Dice;
 use crate::faults::Faults;
 use crate::jetstream;
-use crate::judge;
-use crate::keys::{Key, any_marker, any_value};
-use mesh_provisioner::bucket::Bucket;
-use mesh_provisioner::registry;
 use mesh_provisioner::seat::{Action, Event, Health, Seat, Settings};
+use mesh_provisioner::wire::Outgoing;
 use mesh_provisioner::wire::answer::Identity;
-use mesh_provisioner::wire::request::{Ask, What};
-use mesh_provisioner::wire::{Outgoing, VERB, service};
-use std::collections::BTreeMap;
+use mesh_provisioner::wire::request::Ask;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Within this time after the last fault the registry is right: the longest wait between two passes, and the time in
 /// which a pass that was under way can fail.
 pub(crate) const GETS_WELL: Duration = Duration::from_secs(75);
 
-/// The longest wait of an asker, and of whoever tells the seat to stop.
-const ANSWERED: Duration = Duration::from_secs(4);
+/// The longest wait of whoever tells the seat to stop.
 const STOPPED: Duration = Duration::from_secs(5);
 
 /// More happenings than any run has: a run beyond it does not end.
@@ -74,9 +72,9 @@ enum Happening {
 
 #[derive(Debug, Clone, Copy)]
 enum Off {
-    NoStream,
-    NoJetStream,
-    NoResponders,
+    Stream,
+    Account,
+    Server,
 }
 
 /// A request that waits for its answer.
@@ -84,7 +82,6 @@ enum Off {
 struct Waiting {
     ask: Option<Ask>,
     from: u64,
-    since: Duration,
 }
 
 /// What a run came to.
@@ -110,6 +107,8 @@ pub(crate) struct World<'a> {
     off: Option<Off>,
     max_payload: usize,
     waiting: BTreeMap<String, Waiting>,
+    /// The same in the order in which they were asked.
+    in_order: VecDeque<(Duration, String)>,
     asked: u64,
     woke: Duration,
     stopping: Option<Duration>,
@@ -123,7 +122,7 @@ pub(crate) fn settings(seed: u64) -> Settings {
     Settings {
         identity: Identity { id: "SEAT1".to_owned(), version: "0.1.0".to_owned() },
         started: "2026-11-29T13:26:00Z".to_owned(),
-        every: Duration::from_secs(*dice.pick(&[5, 20, 60, 3600])),
+        every: Duration::from_secs(*dice.pick(&[20, 60, 3600])),
         reply_prefixes: Vec::new(),
         bulk_reads: false,
         jitter_seed: dice.roll(),
@@ -150,6 +149,7 @@ pub(crate) fn run(seed: u64, seat: &mut dyn Machine) -> Verdict<Tally> {
         off: None,
         max_payload,
         waiting: BTreeMap::new(),
+        in_order: VecDeque::new(),
         asked: 0,
         woke: Duration::ZERO,
         stopping: None,
@@ -162,7 +162,7 @@ pub(crate) fn run(seed: u64, seat: &mut dyn Machine) -> Verdict<Tally> {
 
 impl World<'_> {
     fn play(&mut self) -> Verdict<Tally> {
-        let length = Duration::from_secs(*self.dice.pick(&[10, 30, 100]));
+        let length = Duration::from_secs(*self.dice.pick(&[10, 30, 60]));
         self.populate();
         self.plan(length);
         self.until(length)?;
@@ -176,6 +176,11 @@ impl World<'_> {
             self.tell(Event::Stop)?;
         }
         let end = self.now + STOPPED;
+        // Nothing of this keeps it from ending, nor makes it begin anything.
+        for event in [Event::Reload, Event::LameDuck, Event::Stop] {
+            let at = self.now + self.dice.within(4_000);
+            self.queue(at, Happening::Tell(event));
+        }
         self.until(end)?;
         if !self.over {
             return Err("it does not end".to_owned());
@@ -186,61 +191,6 @@ impl World<'_> {
         self.tally.steps = self.bus.step;
         self.tally.simulated = self.now;
         Ok(self.tally)
-    }
-
-    fn populate(&mut self) {
-        if self.dice.chance(500) {
-            for entry in &registry::ENTRIES {
-                self.bus.write(
-                    Bucket::Registry,
-                    Key::of(&[entry.kind.to_owned()]),
-                    Vec::new(),
-                    entry.to_json().into(),
-                );
-            }
-        }
-        for _ in 0..self.dice.below(40) {
-            self.node_write();
-        }
-    }
-
-    /// Draws what happens within `length`.
-    fn plan(&mut self, length: Duration) {
-        let milliseconds = u64::try_from(length.as_millis()).unwrap();
-        let at_some_time = |world: &mut Self, count: usize, happening: fn(&mut Dice) -> Happening| {
-            for _ in 0..count {
-                let (at, happening) = (world.dice.within(milliseconds), happening(&mut world.dice));
-                world.queue(at, happening);
-            }
-        };
-        let faults = self.faults.clone();
-        at_some_time(self, faults.breaks, |_| Happening::Break);
-        at_some_time(self, faults.registry_writes, |_| Happening::RegistryWrite);
-        at_some_time(self, faults.node_writes, |_| Happening::NodeWrite);
-        at_some_time(self, faults.sleeps, |dice| Happening::Sleep(dice.within(20_000)));
-        at_some_time(self, faults.sleeps, |_| Happening::ClockStep);
-        at_some_time(self, faults.outages, |dice| {
-            Happening::Off(Some(*dice.pick(&[Off::NoStream, Off::NoJetStream, Off::NoResponders])))
-        });
-        at_some_time(self, faults.outages, |_| Happening::Off(None));
-        at_some_time(self, 4, |_| Happening::Strange);
-        at_some_time(self, 1, |dice| {
-            Happening::Tell(match dice.below(4) {
-                0 => Event::LameDuck,
-                1 => Event::Reload,
-                2 => Event::Overrun(1),
-                _ => Event::MaxPayload(16 * 1024),
-            })
-        });
-        let asks = self.dice.below(16);
-        at_some_time(self, asks, |_| Happening::Ask);
-        if self.dice.chance(20) {
-            // More at once than the seat takes on.
-            let at = self.dice.within(milliseconds);
-            for _ in 0..self.dice.below(1_500) {
-                self.queue(at, Happening::Ask);
-            }
-        }
     }
 
     fn queue(&mut self, at: Duration, happening: Happening) {
@@ -272,11 +222,7 @@ impl World<'_> {
             } else if let Some((_, happening)) = self.queue.pop_first() {
                 self.happens(happening)?;
             }
-            let late =
-                self.waiting.iter().find(|(_, waiting)| self.now > (waiting.since + ANSWERED).max(self.woke));
-            if let Some((reply, waiting)) = late {
-                return Err(format!("{reply} waits since {:?}: {:?}", waiting.since, waiting.ask));
-            }
+            self.nobody_waits_too_long()?;
         }
         Ok(())
     }
@@ -422,9 +368,9 @@ impl World<'_> {
             event(jetstream::error(503, 10008, "system temporarily unavailable"))
         } else {
             match self.off {
-                Some(Off::NoStream) => event(jetstream::error(404, 10059, "stream not found")),
-                Some(Off::NoJetStream) => event(jetstream::error(503, 10039, "not enabled for account")),
-                Some(Off::NoResponders) => silent,
+                Some(Off::Stream) => event(jetstream::error(404, 10059, "stream not found")),
+                Some(Off::Account) => event(jetstream::error(503, 10039, "not enabled for account")),
+                Some(Off::Server) => silent,
                 None => match self.bus.answer(message)? {
                     Some(body) if self.dice.chance(self.faults.garble) => {
                         let cut = self.dice.below(body.len());
@@ -451,126 +397,6 @@ impl World<'_> {
         Ok(())
     }
 
-    /// An answer of the seat to somebody.
-    fn answered(&mut self, message: &Outgoing) -> Verdict<()> {
-        let Some(waiting) = self.waiting.remove(&message.subject) else {
-            return Err(format!("an answer to {:?}, who waits for none", message.subject));
-        };
-        let is_error = message.headers.iter().any(|(name, _)| *name == "Nats-Service-Error-Code");
-        let Some(ask) = waiting.ask else { return Ok(()) };
-        if is_error {
-            self.tally.errors += 1;
-            return Ok(());
-        }
-        self.tally.pages += 1;
-        let next = judge::page(&mut self.bus, &ask, waiting.from, &message.body)
-            .map_err(|why| format!("{ask:?}, asked at step {}: {why}", waiting.from))?;
-        if next.is_some() && self.stopping.is_none() {
-            let at = self.now;
-            let follow = Ask { after: next, ..ask };
-            let reply = self.next_reply();
-            self.queue(at, Happening::AtSeat(self.link.unwrap_or(0), request(&reply, follow.to_json())));
-            // It is counted from when the seat takes it; without a connection it never does.
-            if self.link.is_some() {
-                self.waiting
-                    .insert(reply, Waiting { ask: Some(follow), from: self.bus.step + 1, since: self.now });
-            }
-        }
-        Ok(())
-    }
-
-    fn next_reply(&mut self) -> String {
-        self.asked += 1;
-        format!("_INBOX.{}", self.asked)
-    }
-
-    fn any_ask(&mut self) -> Ask {
-        let whats = [What::Registry, What::Needs, What::Needs, What::Applied, What::Collect, What::Gaps];
-        let mut ask = Ask::new(*self.dice.pick(&whats));
-        let name = |dice: &mut Dice, pool: &[&str]| dice.chance(250).then(|| (*dice.pick(pool)).to_owned());
-        if ask.what != What::Registry {
-            ask.node = name(&mut self.dice, &["n1", "n 2", "*", ">"]);
-            ask.module = name(&mut self.dice, &["web", "$x"]);
-        }
-        if matches!(ask.what, What::Needs | What::Registry) {
-            ask.kind = name(&mut self.dice, &["port", "odd kind"]);
-        }
-        if ask.what == What::Collect {
-            ask.collection = name(&mut self.dice, &["http", "x.y"]);
-        }
-        ask.limit = self.dice.chance(300).then(|| 1 + self.dice.below(5));
-        ask
-    }
-
-    fn ask(&mut self, ask: Option<Ask>) -> Verdict<()> {
-        if self.link.is_none() {
-            return Ok(());
-        }
-        let ask = ask.unwrap_or_else(|| self.any_ask());
-        let reply = self.next_reply();
-        let event = request(&reply, ask.to_json());
-        self.waiting.insert(reply, Waiting { ask: Some(ask), from: self.bus.step, since: self.now });
-        self.tell(event)
-    }
-
-    /// A request that is no good, or of which nobody may see an answer.
-    fn strange(&mut self) -> Verdict<()> {
-        if self.link.is_none() {
-            return Ok(());
-        }
-        let reply = self.next_reply();
-        let long = format!("{{\"{}\":1}}", "\u{7f}".repeat(60_000));
-        let event = match self.dice.below(6) {
-            0 => request("$KV.mesh-provisioner_registry.port", String::new()),
-            1 => Event::Request { subject: VERB.to_owned(), reply: None, body: Vec::new() },
-            2 => {
-                let other = Identity { id: "SEAT2".to_owned(), version: "0.1.0".to_owned() };
-                let (subject, body) = (service::ping_subject(), service::ping(&other).into_bytes());
-                Event::Request { subject, reply: Some("_INBOX_mesh-provisioner.SEAT2.1".to_owned()), body }
-            }
-            at => {
-                let body = [long.as_str(), "nonsense", r#"{"what":"health"}"#][at - 3];
-                self.waiting.insert(reply.clone(), Waiting { ask: None, from: 0, since: self.now });
-                request(&reply, body.to_owned())
-            }
-        };
-        self.tell(event)
-    }
-
-    fn registry_write(&mut self) {
-        let kind = self.dice.pick(&registry::ENTRIES).kind.to_owned();
-        let key = if self.dice.chance(500) {
-            Key::of(&[kind])
-        } else {
-            Key::any(Bucket::Registry, &mut self.dice, 400)
-        };
-        self.change(Bucket::Registry, key);
-    }
-
-    fn node_write(&mut self) {
-        let bucket = *self.dice.pick(&[Bucket::Needs, Bucket::Needs, Bucket::Applied, Bucket::Collect]);
-        let key = Key::any(bucket, &mut self.dice, 150);
-        self.change(bucket, key);
-    }
-
-    fn change(&mut self, bucket: Bucket, key: Key) {
-        self.bus.clock += self.dice.roll() % 1_000_000_000;
-        match self.dice.below(10) {
-            0 | 1 => {
-                let marker = any_marker(&mut self.dice);
-                self.bus.write(bucket, key, marker, Vec::new());
-            }
-            2 => {
-                let step = self.bus.step;
-                self.bus.stream(bucket).expire(&key, step);
-            }
-            _ => {
-                let (value, headers) = any_value(&mut self.dice);
-                self.bus.write(bucket, key, headers, value);
-            }
-        }
-    }
-
     /// The faults end: the registry must be right in time, and the seat say so.
     fn get_well(&mut self) -> Verdict<()> {
         self.faults = Faults::default();
@@ -592,22 +418,4 @@ impl World<'_> {
         }
         Ok(())
     }
-
-    /// Asks everything; with nothing in the way every answer is good.
-    fn ask_everything(&mut self) -> Verdict<()> {
-        let errors = self.tally.errors;
-        for what in [What::Registry, What::Needs, What::Applied, What::Collect, What::Gaps] {
-            self.ask(Some(Ask::new(what)))?;
-        }
-        let end = self.now + Duration::from_secs(3);
-        self.until(end)?;
-        if self.tally.errors > errors || !self.waiting.is_empty() {
-            return Err("an error answer with nothing in the way".to_owned());
-        }
-        Ok(())
-    }
-}
-
-fn request(reply: &str, body: String) -> Event {
-    Event::Request { subject: VERB.to_owned(), reply: Some(reply.to_owned()), body: body.into_bytes() }
 }

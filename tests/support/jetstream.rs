@@ -21,7 +21,7 @@ pub(crate) fn page(subjects: &[String], offset: usize, total: usize, last: (u64,
         subjects.iter().map(|subject| format!("{}:1", Value::from(subject.as_str()))).collect();
     let (last_seq, last_ts) = last;
     format!(
-        r#"{{"type":"io.nats.jetstream.api.v1.stream_info_response","total":{total},"offset":{offset},"limit":{},"state":{{"messages":{total},"last_seq":{last_seq},"last_ts":"{last_ts}","subjects":{{{}}}}}}}"#,
+        r#"{{"type":"io.nats.jetstream.api.v1.stream_info_response","created":"2026-11-01T00:00:00Z","total":{total},"offset":{offset},"limit":{},"state":{{"messages":{total},"last_seq":{last_seq},"last_ts":"{last_ts}","subjects":{{{}}}}}}}"#,
         subjects.len(),
         names.join(",")
     )

@@ -23,6 +23,7 @@ pub(crate) mod proxy;
 pub(crate) mod seat;
 pub(crate) mod server;
 pub(crate) mod setup;
+pub(crate) mod tls;
 pub(crate) mod transcript;
 pub(crate) mod verb;
 pub(crate) mod wait;

@@ -2,27 +2,33 @@
 
 use super::Line;
 use crate::bucket::Bucket;
+use crate::bus::nats::Delivery;
 use crate::bus::trial::Trial;
+use crate::config::Connection;
 use crate::permissions::{Rights, quote};
 use crate::registry;
-use crate::seat;
+use crate::wire::answer::Identity;
 use crate::wire::jetstream::{self, Request};
-use crate::wire::{Body, Headers, Outgoing, QUEUE, VERB, answer, service};
+use crate::wire::service::NOBODY;
+use crate::wire::{Body, Headers, INBOX, Outgoing, QUEUE, VERB, service};
+use std::time::Duration;
 
 /// A sequence that no bucket reaches: a write that expects it is refused, so nothing is stored.
 const UNREACHED: u64 = (1 << 53) - 1;
 
-/// What to subscribe so that each right is tried. The verb comes last, so that it is subscribed for the shortest time.
+/// How long a seat may take to say that it is there.
+const PRESENCE: Duration = Duration::from_secs(1);
+
+/// What to subscribe so that each right is tried, but for the one that would take requests from a seat that runs.
 pub(super) fn subscriptions(rights: &Rights, id: &str) -> Vec<(String, Option<&'static str>)> {
     let rights = rights.subscribe.iter().flat_map(|group| &group.subjects);
-    let mut subjects: Vec<_> = rights.map(|right| (subject(right, id), queue(right))).collect();
-    subjects.sort_by_key(|(_, queue)| queue.is_some());
-    subjects
+    rights.filter(|right| !takes_requests(right)).map(|right| (subject(right, id), None)).collect()
 }
 
-/// A line for each right.
+/// A line for each right that can be tried while a seat runs.
 pub(super) fn tried(trial: &Trial, rights: &Rights, id: &str) -> Vec<Line> {
-    let subscribed = rights.subscribe.iter().flat_map(|group| &group.subjects).map(|right| {
+    let subscribed = rights.subscribe.iter().flat_map(|group| &group.subjects);
+    let subscribed = subscribed.filter(|right| !takes_requests(right)).map(|right| {
         let denied = trial.denied_subscription(&subject(right, id));
         line("subscribe", right, denied.map(str::to_owned))
     });
@@ -33,13 +39,69 @@ pub(super) fn tried(trial: &Trial, rights: &Rights, id: &str) -> Vec<Line> {
     subscribed.chain(published).collect()
 }
 
+/// The line of the right to take requests. It is tried only where no seat runs: a request that came to the trial in
+/// its place would be lost, since the client library drops what is on its way when a subscription ends.
+pub(super) fn tried_verb(settings: Connection, trial: &Trial) -> Line {
+    let right = format!("{VERB} {QUEUE}");
+    let what = format!("subscribe {right}");
+    match presence(trial) {
+        Presence::Held(seat) => Line::unknown(
+            what,
+            format!(
+                "the seat {} runs, and a request could be lost: mesh-provisioner ask health tells",
+                seat.id
+            ),
+        ),
+        Presence::Unknown => Line::unknown(what, "whether a seat runs cannot be told, see above"),
+        Presence::Free => match Trial::open(settings, [(VERB.to_owned(), Some(QUEUE))]) {
+            Ok(trial) => {
+                let denied = trial.denied_subscription(VERB).map(str::to_owned);
+                trial.close();
+                line("subscribe", &right, denied)
+            }
+            Err(why) => Line::wrong("connection", why),
+        },
+    }
+}
+
+enum Presence {
+    Held(Identity),
+    Free,
+    Unknown,
+}
+
+/// Whether a seat runs. A seat that hears another one ask who is there asks too, and nobody's question makes it ask and
+/// leaves nothing to remember.
+fn presence(trial: &Trial) -> Presence {
+    let subject = service::ping_subject();
+    let nobody = Identity { id: NOBODY.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    let question = Outgoing {
+        subject: subject.clone(),
+        reply: Some(format!("{INBOX}.check")),
+        headers: Headers::new(),
+        body: service::ping(&nobody).into_bytes().into(),
+    };
+    if trial.denied_subscription(&subject).is_some() || trial.publish(question).is_err() {
+        return Presence::Unknown;
+    }
+    let seat = |heard: Delivery| {
+        let seat = (heard.subject == subject).then(|| service::parse_ping(&heard.body)).flatten();
+        seat.filter(|seat| seat.id != NOBODY)
+    };
+    trial.hear(PRESENCE, seat).map_or(Presence::Free, Presence::Held)
+}
+
+fn takes_requests(right: &str) -> bool {
+    right.contains(' ')
+}
+
 fn line(list: &str, right: &str, denied: Option<String>) -> Line {
     let what = format!("{list} {right}");
     match denied {
         None => Line::ok(what, ""),
         Some(words) => {
             let mend = format!(
-                "the bus says {words:?}: add the line {} to {list} of the seat's permissions",
+                "the bus says: {words}: add the line {} to {list} of the seat's permissions",
                 quote(right)
             );
             Line::wrong(what, mend)
@@ -49,15 +111,10 @@ fn line(list: &str, right: &str, denied: Option<String>) -> Line {
 
 /// A subject that needs the right.
 fn subject(right: &str, id: &str) -> String {
-    let subject = right.split(' ').next().unwrap_or(right);
-    match subject.strip_suffix(['*', '>']) {
+    match right.strip_suffix(['*', '>']) {
         Some(prefix) => format!("{prefix}{id}"),
-        None => subject.to_owned(),
+        None => right.to_owned(),
     }
-}
-
-fn queue(right: &str) -> Option<&'static str> {
-    right.contains(' ').then_some(QUEUE)
 }
 
 /// Messages that need the right and do no harm.
@@ -87,23 +144,6 @@ impl From<Request> for Outgoing {
     }
 }
 
-/// Answers the requests that came to us in the place of the seat: somebody waits for them.
-pub(super) fn answer_caught(trial: &Trial, reply_prefixes: &[String]) {
-    const CODE: u16 = 503;
-    let message = "the seat's rights are being tried: ask again";
-    let asked = trial.caught().filter(|caught| caught.subject == VERB).filter_map(|caught| caught.reply);
-    for reply in asked.filter(|reply| seat::may_answer(reply, reply_prefixes)) {
-        let answer = Outgoing {
-            subject: reply,
-            reply: None,
-            headers: answer::error_headers(CODE, message),
-            body: answer::error_json(CODE, message).into_bytes().into(),
-        };
-        // A right that is missing has a line of its own.
-        trial.publish(answer).ok();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,10 +153,10 @@ mod tests {
         assert_eq!(subject("_INBOX.>", "ID"), "_INBOX.ID");
         assert_eq!(subject("$SRV.PING.mesh-provisioner.*", "ID"), "$SRV.PING.mesh-provisioner.ID");
         assert_eq!(subject("$SRV.PING", "ID"), "$SRV.PING");
-        assert_eq!(subject("mesh-provisioner.provisioning q", "ID"), VERB);
         let subscriptions = subscriptions(&Rights::of_seat(&[], false), "ID");
-        assert_eq!(subscriptions.len(), 11);
-        assert_eq!(subscriptions.last(), Some(&(VERB.to_owned(), Some("q"))));
+        assert_eq!(subscriptions.len(), 10);
+        let harmless = |(subject, queue): &(String, Option<_>)| subject != VERB && queue.is_none();
+        assert!(subscriptions.iter().all(harmless), "no request comes to a check");
     }
 
     #[test]

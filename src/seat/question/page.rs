@@ -5,6 +5,7 @@ use super::{Allowance, Frame, Slot, Want};
 use crate::bucket::{Bucket, Malformed, Why};
 use crate::name;
 use crate::seat::failure::{Cause, Refusal};
+use crate::seat::known::Known;
 use crate::seat::scan::{Scan, Scanned};
 use crate::seat::values::Found;
 use crate::wire::answer::{Complaint, Entry, Page, Value, json};
@@ -12,6 +13,7 @@ use crate::wire::direct::Part;
 use crate::wire::jetstream::Message;
 use crate::wire::request::{Ask, MAX_LIMIT, What};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// How many keys, and how many bytes of values, a page looks at: bounds the work of one request whatever the bucket
 /// holds, deleted keys and values that no answer can hold included.
@@ -19,7 +21,7 @@ const KEYS_A_PAGE: usize = 4096;
 const BYTES_A_PAGE: usize = 8 * 1024 * 1024;
 
 /// How many keys a page looks at that has found nothing by then. It says where to go on all the same.
-const KEYS_OF_AN_EMPTY_PAGE: usize = 4 * KEYS_A_PAGE;
+const KEYS_OF_AN_EMPTY_PAGE: usize = 2 * KEYS_A_PAGE;
 
 /// A page of entries being gathered.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub(in crate::seat) struct PageQuestion {
     page: Page,
     /// How many bytes of values it has looked at.
     bytes: usize,
+    /// What is known of the registry, from questions before or from this one.
+    registry: Option<Rc<Known>>,
     pub(super) outcome: Option<Result<String, Refusal>>,
 }
 
@@ -47,7 +51,7 @@ enum Stage {
 }
 
 impl PageQuestion {
-    pub(super) fn new(ask: Ask, frame: Frame) -> Self {
+    pub(super) fn new(ask: Ask, frame: Frame, registry: Option<Rc<Known>>) -> Self {
         let bucket = match ask.what {
             What::Registry => Bucket::Registry,
             What::Applied => Bucket::Applied,
@@ -65,23 +69,29 @@ impl PageQuestion {
             answered_kinds: BTreeSet::new(),
             page,
             bytes: 0,
+            registry,
             outcome: None,
         };
         question.stage = match question.ask.what {
-            What::Gaps => Stage::Kinds(question.scan(Bucket::Registry, None)),
+            What::Gaps => Stage::Kinds(question.scan(Bucket::Registry)),
             _ => question.entries(),
         };
         question
     }
 
     fn entries(&self) -> Stage {
-        Stage::Entries(self.scan(self.bucket, node_token(&self.ask)))
+        Stage::Entries(self.scan(self.bucket))
     }
 
-    fn scan(&self, bucket: Bucket, node_token: Option<String>) -> Scan {
-        // The few kinds are not worth a batch.
-        let batches = bucket != Bucket::Registry && self.frame.batches.contains(&bucket);
-        Scan::new(bucket, node_token, self.frame.value_bytes.get(&bucket).copied(), batches)
+    fn scan(&self, bucket: Bucket) -> Scan {
+        match bucket {
+            // The few kinds are not worth a batch.
+            Bucket::Registry => Scan::of_registry(self.registry.clone()),
+            bucket => {
+                let value_bytes = self.frame.value_bytes.get(&bucket).copied();
+                Scan::new(bucket, node_token(&self.ask), value_bytes, self.frame.batches.contains(&bucket))
+            }
+        }
     }
 
     pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
@@ -111,6 +121,31 @@ impl PageQuestion {
         match &self.stage {
             Stage::Kinds(scan) | Stage::Entries(scan) => scan.progress(),
             Stage::Done => "it was just done".to_owned(),
+        }
+    }
+
+    fn learn(&mut self, scan: &mut Scan) {
+        self.registry = scan.learned().or_else(|| self.registry.take());
+    }
+
+    /// Gives up what is known of the registry now.
+    pub(super) const fn take_registry(&mut self) -> Option<Rc<Known>> {
+        self.registry.take()
+    }
+
+    /// Ends the page before the first key that is still unread. So whoever follows `next` gets on, however slow the
+    /// bus is.
+    pub(super) fn cut_short(&mut self) {
+        // To say that there is no gap, all must have been read.
+        let may_be_short = self.ask.what != What::Gaps || !self.page.has_no_entries();
+        let stage = std::mem::replace(&mut self.stage, Stage::Done);
+        if let Stage::Entries(scan) = &stage
+            && may_be_short
+            && scan.first_unread().is_some_and(|key| self.page.end_before(key))
+        {
+            self.answer(scan);
+        } else {
+            self.stage = stage;
         }
     }
 
@@ -146,7 +181,10 @@ impl PageQuestion {
                         Stage::Kinds(scan)
                     }
                     Scanned::Key(..) => Stage::Kinds(scan),
-                    Scanned::End => self.entries(),
+                    Scanned::End => {
+                        self.learn(&mut scan);
+                        self.entries()
+                    }
                 },
                 Stage::Entries(mut scan) => match scan.next() {
                     Scanned::Waiting => {
@@ -165,7 +203,10 @@ impl PageQuestion {
                         self.bytes += found.message().map_or(0, |message| message.value.len());
                         Stage::Entries(scan)
                     }
-                    Scanned::End => return self.answer(&scan),
+                    Scanned::End => {
+                        self.learn(&mut scan);
+                        return self.answer(&scan);
+                    }
                 },
             };
         }

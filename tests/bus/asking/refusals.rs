@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::counted;
 use crate::support::accounts::{READER, SEAT, TESTER};
 use crate::support::bucket::{APPLIED, COLLECT, NEEDS, REGISTRY};
+use crate::support::client::{Client, Inbox};
 use crate::support::mesh::{self, Mesh};
 use crate::support::seat::{KINDS, Seat};
+use crate::support::server::Server;
 use crate::support::setup::{Right, Setup};
 use crate::support::verb::{Answer, VERB};
 use crate::support::wait::{self, PATIENCE};
@@ -170,39 +172,91 @@ fn a_bus_whose_jetstream_is_off_is_said_or_given_up() {
     assert!(answer.text().contains("mesh-provisioner_needs"), "{}", answer.text());
 }
 
+/// A bus on which the test itself is JetStream, and says what it likes.
+struct OwnJetStream {
+    tester: Client,
+    requests: Inbox,
+    reader: Client,
+    _seat: Seat,
+    _server: Server,
+}
+
+impl OwnJetStream {
+    fn start() -> Self {
+        let server = Setup::shipped().append("jetstream: false").start();
+        let tester = server.client(&TESTER);
+        let requests = tester.subscribe("$JS.API.>", None);
+        let seat = Seat::start(&server, &[]);
+        let reader = server.client(&READER);
+        // The registry pass is the first to meet the silence.
+        requests.next(PATIENCE).expect("the seat reads the registry");
+        Self { tester, requests, reader, _seat: seat, _server: server }
+    }
+
+    /// Answers the next request of this kind for this bucket, and of its others the first that hold `needle`.
+    #[track_caller]
+    fn answer(&self, call: &str, bucket: &str, needle: &str, answer: &Value) {
+        let subject = format!("$JS.API.STREAM.{call}.KV_{bucket}");
+        let request = wait::until(&subject, PATIENCE, || {
+            let message = self.requests.next(PATIENCE).map_err(|error| error.to_string())?;
+            let asked = (String::from_utf8_lossy(&message.subject).into_owned(), message.text());
+            if asked.0 == subject && asked.1.contains(needle) {
+                Ok(message)
+            } else {
+                Err(format!("{asked:?}"))
+            }
+        });
+        self.tester.publish(request.reply.expect("a request"), answer.to_string());
+    }
+
+    /// Says that these are the keys of the bucket.
+    #[track_caller]
+    fn list(&self, bucket: &str, keys: &[&str]) {
+        let subjects: Map<String, Value> =
+            keys.iter().map(|key| (format!("$KV.{bucket}.{key}"), json!(1))).collect();
+        let state = json!({"last_seq": 9, "last_ts": "2026-11-29T13:26:00Z", "subjects": subjects});
+        let answer = json!({"total": keys.len(), "offset": 0, "limit": 100_000, "state": state});
+        self.answer("INFO", bucket, "", &answer);
+    }
+}
+
 #[test]
 fn a_jetstream_that_says_nothing_is_answered_504_within_five_seconds() {
-    let server = Setup::shipped().append("jetstream: false").start();
-    let tester = server.client(&TESTER);
-    let silence = tester.subscribe("$JS.API.>", None);
-    let _seat = Seat::start(&server, &[]);
-    let reader = server.client(&READER);
-    // The registry pass is the first to meet the silence.
-    silence.next(PATIENCE).expect("the seat reads the registry");
-
-    let asked = reader.request(VERB, r#"{"what":"needs"}"#, STATED_BOUND).expect("an answer in time");
+    let bus = OwnJetStream::start();
+    let asked = bus.reader.request(VERB, r#"{"what":"needs"}"#, STATED_BOUND).expect("an answer in time");
     let words = "not read within 4 s: the keys of bucket mesh-provisioner_needs were not listed: ask again, for less at a time, or look at the load of the nats-server";
     assert_eq!(Answer::of(&asked).expect_error(504), words);
 
     // The list of keys comes, and then nothing more.
-    let asked = reader.ask_later(&json!({"what": "applied"}));
-    let listing = wait::until("the request for the keys", PATIENCE, || {
-        let message = silence.next(PATIENCE).map_err(|error| error.to_string())?;
-        let subject = String::from_utf8_lossy(&message.subject).into_owned();
-        if subject == format!("$JS.API.STREAM.INFO.KV_{APPLIED}") { Ok(message) } else { Err(subject) }
-    });
-    let keys = json!({
-        "type": "io.nats.jetstream.api.v1.stream_info_response", "total": 2, "offset": 0, "limit": 100_000,
-        "state": {
-            "last_seq": 2, "last_ts": "2026-11-29T13:26:00Z",
-            "subjects": {format!("$KV.{APPLIED}.n1.a"): 1, format!("$KV.{APPLIED}.n1.b"): 1},
-        },
-    });
-    tester.publish(listing.reply.expect("a request"), keys.to_string());
+    let asked = bus.reader.ask_later(&json!({"what": "applied"}));
+    bus.list(APPLIED, &["n1.a", "n1.b"]);
     let words = "not read within 4 s: 0 of 2 values of bucket mesh-provisioner_applied were read: ask again, for less at a time, or look at the load of the nats-server";
     let answer = asked.next(STATED_BOUND).expect("an answer in time");
     assert_eq!(Answer::of(&answer).expect_error(504), words);
     // What needs no bucket is answered all the while.
-    let health = reader.ask(&json!({"what": "health"})).good();
-    assert_eq!(health.body()["health"]["counters"]["too_late"], 2);
+    assert_eq!(counted(&bus.reader, "too_late"), 2);
+}
+
+#[test]
+fn a_jetstream_that_is_slow_is_answered_with_what_came_within_four_seconds() {
+    let bus = OwnJetStream::start();
+    let asked = bus.reader.ask_later(&json!({"what": "applied"}));
+    bus.list(APPLIED, &["n1.a", "n1.b", "n1.c"]);
+    let message = |key: &str, sequence: u64| {
+        let subject = format!("$KV.{APPLIED}.{key}");
+        json!({"message": {"subject": subject, "seq": sequence, "data": "e30=", "time": "2026-11-29T13:26:00Z"}})
+    };
+    bus.answer("MSG.GET", APPLIED, "n1.a", &message("n1.a", 1));
+    bus.answer("MSG.GET", APPLIED, "n1.c", &message("n1.c", 3));
+    let answer = Answer::of(&asked.next(STATED_BOUND).expect("an answer in time")).good();
+    assert_eq!(answer.keys(), ["n1.a"], "what stands behind the first key that is missing is not given");
+    assert_eq!(answer.next(), Some("n1.a"));
+
+    // The next page goes on there.
+    let asked = bus.reader.ask_later(&json!({"what": "applied", "after": "n1.a"}));
+    bus.list(APPLIED, &["n1.a", "n1.b", "n1.c"]);
+    bus.answer("MSG.GET", APPLIED, "n1.b", &message("n1.b", 2));
+    bus.answer("MSG.GET", APPLIED, "n1.c", &message("n1.c", 3));
+    let answer = Answer::of(&asked.next(STATED_BOUND).expect("an answer in time")).good();
+    assert_eq!((answer.keys(), answer.next()), (vec!["n1.b".to_owned(), "n1.c".to_owned()], None));
 }

@@ -75,7 +75,7 @@ fn bulk_reads_give_the_same_answers_with_and_without_the_right_to_them() {
     // Denied, and read one by one after all.
     assert_eq!(all_answers(&server, &["--bulk-reads"]), one_by_one);
 
-    let right = |bucket| format!("            $JS.API.DIRECT.GET.KV_{bucket}\n");
+    let right = |bucket| format!("            \"$JS.API.DIRECT.GET.KV_{bucket}\"\n");
     let rights = [REGISTRY, NEEDS, APPLIED, COLLECT].map(right).concat();
     server.setup = Setup::shipped().replace(BEFORE, &format!("{BEFORE}{rights}"));
     server.restart();

@@ -1,0 +1,29 @@
+//! Answers of the bus: whatever they are, they are read or refused, and what is read can be passed on.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use mesh_provisioner::bucket::Bucket;
+use mesh_provisioner::wire::answer::{Entry, Value};
+use mesh_provisioner::wire::jetstream::{WriteAnswer, parse_config, parse_keys, parse_message, parse_write};
+use mesh_provisioner::wire::object::Object;
+use mesh_provisioner::wire::service::parse_ping;
+
+fuzz_target!(|body: &[u8]| {
+    for bucket in Bucket::ALL {
+        let _ = parse_keys(bucket, body);
+    }
+    let _ = (parse_config(body), parse_ping(body));
+    if let WriteAnswer::Stored(sequence) = parse_write(body) {
+        assert_ne!(sequence, 0);
+    }
+    if let Ok(Some(message)) = parse_message(body) {
+        let names = ["secret".to_owned()];
+        let value = Value::read(&message.value);
+        let (revision, at) = (message.sequence, message.at.as_str());
+        let entry = Entry { bucket: Bucket::Registry, key: "secret", names: &names, value, revision, at };
+        let json = entry.to_json();
+        let object = Object::parse(json.as_bytes()).expect("an entry is a JSON object");
+        assert_eq!(object.repeated(), None);
+    }
+});

@@ -1,0 +1,12 @@
+//! A server's first line.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use mesh_provisioner::bus::probe::parse_info;
+
+fuzz_target!(|line: &[u8]| {
+    if let Err(words) = parse_info(line) {
+        assert!(!words.is_empty() && !words.contains(|c: char| c.is_control()), "{words:?}");
+    }
+});

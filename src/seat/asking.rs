@@ -1,0 +1,145 @@
+//! Requests, from their arrival to their answer: exactly one for each that may be answered.
+
+use super::calls::Owner;
+use super::connection::Link;
+use super::requests::{Answered, Asker};
+use super::{Action, Refusal, Seat, failure, reply};
+use crate::wire::answer::{self, Identity, json};
+use crate::wire::request::{Ask, What};
+use crate::wire::service::{self, Monitor};
+use crate::wire::{Body, Headers, Outgoing, VERB};
+use log::Level;
+use serde_json::value::RawValue;
+use std::time::Duration;
+
+impl Seat {
+    pub(super) fn request(&mut self, subject: &str, reply: Option<String>, body: &[u8], now: Duration) {
+        let is_verb = subject == VERB;
+        if is_verb {
+            self.counters.requests += 1;
+            self.work.requests += 1;
+        }
+        let Some(reply) = reply else {
+            self.counters.without_reply += 1;
+            let text = "a request came without a reply subject: it cannot be answered";
+            return self.notice(Level::Warn, "without reply", text, now);
+        };
+        if let Some(other) = asking_seat(subject, body) {
+            if other.id != self.settings.identity.id && self.is_up() && self.stopping.is_none() {
+                self.presence.note_question(other, now);
+            }
+            return;
+        }
+        if !reply::may_answer(&reply, &self.settings.reply_prefixes) {
+            self.counters.refused_replies += 1;
+            let text = format!(
+                "a request came with the reply subject {reply:?}, which is not answered: askers use an inbox under _INBOX or _R_, or one that --reply-prefix names"
+            );
+            return self.notice(Level::Warn, "refused reply", &text, now);
+        }
+        if is_verb {
+            match Ask::parse(body) {
+                Ok(ask) => self.take(ask, reply, now),
+                Err(bad) => self.refuse(reply, now, now, Refusal { code: bad.code, message: bad.message }),
+            }
+        } else if let Some(monitor) = Monitor::of(subject, &self.settings.identity.id) {
+            let seat = &self.settings.identity;
+            let body = match monitor {
+                Monitor::Ping => service::ping(seat),
+                Monitor::Info => service::info(seat),
+                Monitor::Stats => {
+                    service::stats(seat, &self.settings.started, &self.work, &self.counters_json())
+                }
+            };
+            self.send(reply, Headers::new(), body.into_bytes().into());
+        }
+    }
+
+    pub(super) fn counters_json(&self) -> Box<RawValue> {
+        RawValue::from_string(json(&self.counters)).expect("counters are numbers")
+    }
+
+    pub(super) fn take(&mut self, ask: Ask, reply: String, now: Duration) {
+        if ask.what == What::Health {
+            let health = self.health(now);
+            let body = answer::health_json(health.ready, &json(&health), &self.settings.identity);
+            return self.reply(reply, now, now, body.into_bytes().into());
+        }
+        let refused = if self.stopping.is_some() {
+            Err(Refusal::unavailable("the seat is stopping: ask again in a moment"))
+        } else {
+            self.requests.take(ask, Asker { reply: reply.clone(), since: now })
+        };
+        if let Err(refusal) = refused {
+            self.refuse(reply, now, now, refusal);
+        }
+    }
+
+    pub(super) fn reply(&mut self, to: String, since: Duration, now: Duration, body: Body) {
+        if let Link::Up { max_payload, .. } = self.link
+            && body.len() > max_payload
+        {
+            let message = format!(
+                "the answer has {} bytes and the bus carries {max_payload}: ask for less, or raise max_payload of the nats-server",
+                body.len()
+            );
+            return self.refuse(to, since, now, Refusal::unavailable(message));
+        }
+        self.counters.answers += 1;
+        self.work.time += now.saturating_sub(since);
+        self.send(to, Headers::new(), body);
+    }
+
+    pub(super) fn refuse(&mut self, to: String, since: Duration, now: Duration, refusal: Refusal) {
+        let Refusal { code, message } = refusal;
+        let message = failure::shorten(message);
+        match code {
+            503 => self.counters.unavailable += 1,
+            504 => self.counters.too_late += 1,
+            _ => self.counters.bad_requests += 1,
+        }
+        let line = answer::one_line(&message);
+        if code >= 500 {
+            self.notice(Level::Warn, &line, &format!("answered {code}: {line}"), now);
+        }
+        self.work.errors += 1;
+        self.work.time += now.saturating_sub(since);
+        let body = answer::error_json(code, &message);
+        self.work.last_error = format!("{code}: {line}");
+        self.send(to, answer::error_headers(code, &message), body.into_bytes().into());
+    }
+
+    pub(super) fn send(&mut self, subject: String, headers: Headers, body: Body) {
+        self.actions.push(Action::Send(Outgoing { subject, reply: None, headers, body }));
+    }
+
+    pub(super) fn answer_requests(&mut self, now: Duration) {
+        self.requests.cut_short(now);
+        while let Some(Answered { id, askers, outcome }) = self.requests.answered() {
+            self.calls.forget(Owner::Request(id));
+            let outcome = outcome.map(|body| Body::from(body.into_bytes()));
+            for asker in askers {
+                self.settle(asker, outcome.clone(), now);
+            }
+        }
+        while let Some((id, asker, refusal)) = self.requests.overdue(now) {
+            if let Some(id) = id {
+                self.calls.forget(Owner::Request(id));
+            }
+            self.settle(asker, Err(refusal), now);
+        }
+    }
+
+    pub(super) fn settle(&mut self, asker: Asker, outcome: Result<Body, Refusal>, now: Duration) {
+        match outcome {
+            Ok(body) => self.reply(asker.reply, asker.since, now, body),
+            Err(refusal) => self.refuse(asker.reply, asker.since, now, refusal),
+        }
+    }
+}
+
+/// Who sent this, if it is the question of a seat who else is there: its body says who asks. Its answers go to
+/// a seat's private inbox, which no other seat may write to, so seats know each other by their questions.
+fn asking_seat(subject: &str, body: &[u8]) -> Option<Identity> {
+    if subject == service::ping_subject() && !body.is_empty() { service::parse_ping(body) } else { None }
+}

@@ -1,0 +1,163 @@
+//! What the seat asks of the bus, and whom the answers are for.
+
+use super::calls::{self, Call, Owner};
+use super::connection::Link;
+use super::failure::Cause;
+use super::question::{Frame, Kind, Slot, Want};
+use super::{Action, Seat, presence};
+use crate::bucket::Bucket;
+use crate::wire::Outgoing;
+use crate::wire::direct::Part;
+use crate::wire::jetstream::Request;
+use crate::wire::service;
+use log::Level;
+use std::time::Duration;
+
+/// The largest answer, in bytes, whatever the bus would carry.
+const PAGE_BYTES: usize = 512 * 1024;
+
+/// What an answer leaves free of the bus's largest message, in bytes, for headers and the subject.
+const PAYLOAD_MARGIN: usize = 8 * 1024;
+
+impl Seat {
+    pub(super) fn answer(&mut self, number: u64, body: Result<&[u8], Cause>, now: Duration) {
+        let Some((owner, slot, kind)) = self.calls.settle(number) else { return };
+        if let (Kind::Value { bucket, .. }, Ok(body)) = (kind, &body) {
+            self.calls.note_value_bytes(bucket, body.len());
+        }
+        match (kind, body) {
+            // The whole of a batch in one message that is none of its parts: nobody answers on its subject.
+            (Kind::Batch(bucket), _) => self.give_up_batch(bucket, owner, slot, "nobody answers it", now),
+            (_, body) => self.deliver(owner, slot, body, now),
+        }
+    }
+
+    pub(super) fn part(&mut self, number: u64, part: Part, now: Duration) {
+        let is_last = !matches!(part, Part::Message { .. });
+        let call = if is_last { self.calls.settle(number) } else { self.calls.part(number, now) };
+        let Some((Owner::Request(id), slot, Kind::Batch(bucket))) = call else { return };
+        let Some(question) = self.requests.question(id) else { return };
+        if let Err(why) = question.heard_part(slot, part) {
+            self.calls.settle(number);
+            self.say_batch_given_up(bucket, &why, now);
+        }
+    }
+
+    /// A request of ours comes to nothing.
+    pub(super) fn fail(&mut self, call: &Call, cause: Cause, now: Duration) {
+        match (call.kind, &cause) {
+            (Kind::Batch(bucket), Cause::Denied(words)) => {
+                self.give_up_batch(bucket, call.owner, call.slot, words, now);
+            }
+            (Kind::Batch(bucket), _) => {
+                self.give_up_batch(bucket, call.owner, call.slot, "no answer came in time", now);
+            }
+            _ => self.deliver(call.owner, call.slot, Err(cause), now),
+        }
+    }
+
+    pub(super) fn give_up_batch(
+        &mut self,
+        bucket: Bucket,
+        owner: Owner,
+        slot: Slot,
+        why: &str,
+        now: Duration,
+    ) {
+        self.say_batch_given_up(bucket, why, now);
+        self.deliver(owner, slot, Err(Cause::Silent), now);
+    }
+
+    pub(super) fn say_batch_given_up(&mut self, bucket: Bucket, why: &str, now: Duration) {
+        self.batches.refused(bucket, now);
+        let text =
+            format!("bucket {bucket} is read one by one for a while, since a batch was of no use: {why}");
+        self.notice(Level::Info, &format!("batch {bucket}"), &text, now);
+    }
+
+    pub(super) fn deliver(&mut self, owner: Owner, slot: Slot, body: Result<&[u8], Cause>, now: Duration) {
+        match owner {
+            Owner::Request(id) => {
+                if let Some(question) = self.requests.question(id) {
+                    question.heard(slot, body);
+                }
+            }
+            Owner::Pass => {
+                let jitter = self.jitter();
+                self.pass.heard(slot, body, now, jitter);
+            }
+            Owner::Presence => {
+                let other = body.ok().and_then(service::parse_ping);
+                if let Some(other) = other.filter(|other| other.id != self.settings.identity.id) {
+                    self.presence.note(other);
+                }
+            }
+        }
+    }
+
+    pub(super) fn look_for_others(&mut self, now: Duration) {
+        if self.presence.begin(now, self.settings.every) {
+            self.calls.forget(Owner::Presence);
+            let request = Request {
+                subject: service::ping_subject(),
+                headers: Vec::new(),
+                body: service::ping(&self.settings.identity).into_bytes(),
+            };
+            self.call(Owner::Presence, Want { slot: Slot::Value(0), request, kind: Kind::Single }, now);
+        }
+        if let Some(others) = self.presence.end(now) {
+            self.calls.forget(Owner::Presence);
+            for line in presence::tell(&others, &self.settings.identity.version) {
+                self.notice(Level::Warn, "another seat", &line, now);
+            }
+        }
+    }
+
+    /// Sends what the pass and the questions want, as far as the bounds allow. Each question has its share of the
+    /// outstanding requests, so that a large one does not hold up a small one.
+    pub(super) fn send_wanted(&mut self, now: Duration) {
+        let Link::Up { max_payload, .. } = self.link else { return };
+        let page_bytes = PAGE_BYTES.min(max_payload.saturating_sub(PAYLOAD_MARGIN).max(max_payload / 2));
+        self.requests.begin(&Frame {
+            page_bytes,
+            seat: self.settings.identity.clone(),
+            batches: self.batches.allowed(now),
+            value_bytes: self.calls.value_bytes().clone(),
+            clock: self.clock + now,
+        });
+        while self.calls.room() > 0
+            && let Some(want) = self.pass.want(self.calls.allowance(0))
+        {
+            self.call(Owner::Pass, want, now);
+        }
+        let mut ids = self.requests.ids();
+        // Where there is not room for all, another one is first each time.
+        self.turn = self.turn.wrapping_add(1);
+        if !ids.is_empty() {
+            let first = self.turn % ids.len();
+            ids.rotate_left(first);
+        }
+        let share = calls::MAX_OUTSTANDING / ids.len().max(1);
+        for id in ids {
+            let owner = Owner::Request(id);
+            while self.calls.room() > 0 && self.calls.outstanding(owner) < share {
+                let allowance = self.calls.allowance(self.requests.long_lists());
+                let want = self.requests.question(id).and_then(|question| question.want(allowance));
+                let Some(want) = want else { break };
+                self.call(owner, want, now);
+            }
+        }
+    }
+
+    pub(super) fn call(&mut self, owner: Owner, want: Want, now: Duration) {
+        let Want { slot, request, kind } = want;
+        let call = Call { owner, slot, subject: request.subject.clone(), kind, since: now };
+        let number = self.calls.add(call);
+        self.actions.push(Action::Send(Outgoing {
+            subject: request.subject,
+            reply: Some(format!("{}.{number}", self.inbox())),
+            headers: request.headers,
+            body: request.body.into(),
+        }));
+    }
+}

@@ -1,0 +1,140 @@
+//! The connection, as far as the seat knows of it: when to try for one, and what its ups and downs mean.
+
+use super::failure::Cause;
+use super::{Action, Seat};
+use log::Level;
+use std::time::Duration;
+
+/// The wait after the first failed attempt to connect, and the longest.
+const FIRST_RECONNECT: Duration = Duration::from_millis(250);
+const LAST_RECONNECT: Duration = Duration::from_secs(4);
+
+/// A connection that ends sooner counts as a failed attempt: what ends it may end the next one too.
+const LASTING: Duration = LAST_RECONNECT;
+
+/// How long a server that is about to shut down is left to find out that another one does not take us yet.
+const MOVE_AGAIN: Duration = Duration::from_secs(2);
+
+/// How long after a denied subscription to try again.
+const TRY_RIGHTS_AGAIN: Duration = Duration::from_secs(60);
+
+/// The connection, as far as the seat knows of it.
+#[derive(Debug)]
+pub(super) enum Link {
+    /// There is none; the next attempt is due then.
+    Down { retry: Duration, attempts: u32, why: String },
+    /// An attempt is under way.
+    Connecting { attempts: u32, why: String },
+    /// There is one, for which so many attempts failed.
+    Up { server: String, max_payload: usize, move_at: Option<Duration>, since: Duration, attempts: u32 },
+}
+
+impl Seat {
+    pub(super) fn up(&mut self, server: String, max_payload: usize, now: Duration) {
+        self.counters.connections += 1;
+        let line = format!("connected to {server}");
+        let attempts = match self.link {
+            Link::Connecting { attempts, .. } | Link::Down { attempts, .. } => attempts,
+            Link::Up { .. } => 0,
+        };
+        match attempts {
+            0 => self.say(Level::Info, line),
+            _ => self.notice(Level::Info, &line, &line, now),
+        }
+        self.link = Link::Up { server, max_payload, move_at: None, since: now, attempts };
+        self.denied_subscriptions.clear();
+        self.abandon_calls();
+        if self.stopping.is_some() {
+            self.actions.push(Action::StopListening);
+        }
+        self.begin_duties(now);
+    }
+
+    /// What the seat does of itself begins at once, if there is a connection and the seat is not about to end.
+    pub(super) fn begin_duties(&mut self, now: Duration) {
+        if self.is_up() && self.stopping.is_none() {
+            self.pass.request(now);
+            self.presence.request(now);
+        }
+    }
+
+    pub(super) fn down(&mut self, why: String, now: Duration) {
+        let attempts = match &self.link {
+            Link::Up { since, attempts, .. } => {
+                let attempts = if now < *since + LASTING { attempts + 1 } else { 0 };
+                let line = format!("disconnected: {why}");
+                match attempts {
+                    0 => self.say(Level::Warn, line),
+                    _ => self.notice(Level::Warn, &line, &line, now),
+                }
+                attempts
+            }
+            Link::Connecting { attempts, .. } | Link::Down { attempts, .. } => {
+                let attempts = attempts + 1;
+                self.notice(
+                    Level::Warn,
+                    &format!("connect {why}"),
+                    &format!("cannot connect, trying again: {why}"),
+                    now,
+                );
+                attempts
+            }
+        };
+        let wait = FIRST_RECONNECT.saturating_mul(1 << attempts.min(8)).min(LAST_RECONNECT);
+        let wait = wait.mul_f64(1.0 - self.jitter() / 2.0);
+        self.link = Link::Down { retry: now + wait, attempts, why };
+        for bucket in self.calls.batched().collect::<Vec<_>>() {
+            self.batches.broke(bucket, now);
+        }
+        self.abandon_calls();
+    }
+
+    /// Answers to what was sent over the connection before will not come over the one after.
+    pub(super) fn abandon_calls(&mut self) {
+        self.calls.clear();
+        self.requests.begin_anew();
+        self.pass.interrupt();
+        self.presence.interrupt();
+    }
+
+    pub(super) fn protest(&mut self, words: &str, now: Duration) {
+        self.last_bus_error = Some(words.to_owned());
+        self.notice(Level::Warn, words, &format!("the bus says {words:?}"), now);
+        let subject = words.split('"').nth(1).unwrap_or_default();
+        let lower = words.to_ascii_lowercase();
+        if lower.starts_with("permissions violation for subscription") {
+            self.denied_subscriptions.insert(subject.to_owned());
+            // A right that is granted later takes effect on the next connection only.
+            if let Link::Up { move_at, .. } = &mut self.link {
+                move_at.get_or_insert(now + TRY_RIGHTS_AGAIN);
+            }
+        } else if lower.starts_with("permissions violation for publish") {
+            for call in self.calls.denied(subject) {
+                self.fail(&call, Cause::Denied(words.to_owned()), now);
+            }
+        }
+    }
+
+    pub(super) fn lame_duck(&mut self, now: Duration) {
+        if let Link::Up { server, move_at, .. } = &mut self.link {
+            *move_at = Some(now);
+            let line = format!("{server} is about to shut down: moving to another server");
+            self.say(Level::Info, line);
+        }
+    }
+
+    pub(super) fn try_to_connect(&mut self, now: Duration) {
+        match &mut self.link {
+            Link::Down { retry, attempts, why } if now >= *retry => {
+                let (attempts, why) = (*attempts, std::mem::take(why));
+                self.link = Link::Connecting { attempts, why };
+                self.actions.push(Action::Connect);
+            }
+            Link::Up { move_at: Some(at), .. } if now >= *at => {
+                *at = now + MOVE_AGAIN;
+                self.actions.push(Action::Connect);
+            }
+            _ => {}
+        }
+    }
+}

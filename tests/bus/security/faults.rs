@@ -1,0 +1,127 @@
+//! What is wrong between the seat and the bus is said in words that say what to do.
+
+use super::{command, secret_file, with_tls};
+use crate::support::jwt::Operator;
+use crate::support::program::Program;
+use crate::support::seat::Seat;
+use crate::support::server::Server;
+use crate::support::tls::{Authority, Term};
+use crate::support::wait::PATIENCE;
+
+/// The line in which a seat that is started so says why it cannot connect; it goes on trying.
+#[track_caller]
+fn failure(server: &Server, program: &Program) -> String {
+    let mut seat = Seat::spawn(program, server);
+    let line = seat.wait_for_log("cannot connect, trying again", PATIENCE);
+    assert!(seat.status().is_none());
+    line
+}
+
+#[track_caller]
+fn assert_says(line: &str, words: &str) {
+    assert!(line.contains(words), "expected {words:?} in {line}");
+}
+
+#[test]
+fn a_certificate_of_an_unknown_ca() {
+    let authority = Authority::new();
+    let server = with_tls(&authority.issue("server", "127.0.0.1", Term::Valid), "").start();
+    let seat = command("serve").args(&["--server", &server.client_url()]);
+    let other = Authority::new();
+    for program in [seat.clone(), seat.args(&["--tls-ca", &other.file()])] {
+        assert_says(&failure(&server, &program), "is not signed by a known CA: name its CA with --tls-ca");
+    }
+}
+
+#[test]
+fn a_certificate_that_expired() {
+    let authority = Authority::new();
+    let server = with_tls(&authority.issue("server", "127.0.0.1", Term::Expired), "").start();
+    let seat = command("serve").args(&["--server", &server.client_url(), "--tls-ca", &authority.file()]);
+    assert_says(&failure(&server, &seat), "the server's certificate has expired: renew it");
+}
+
+#[test]
+fn a_certificate_for_another_name() {
+    let authority = Authority::new();
+    let server = with_tls(&authority.issue("server", "bus.example", Term::Valid), "").start();
+    let seat = command("serve").args(&["--server", &server.client_url(), "--tls-ca", &authority.file()]);
+    assert_says(&failure(&server, &seat), "certificate is not for the name in --server");
+}
+
+#[test]
+fn a_client_certificate_that_is_missing_or_unknown() {
+    let authority = Authority::new();
+    let more = format!("ca_file: {:?}, verify: true", authority.file());
+    let server = with_tls(&authority.issue("server", "127.0.0.1", Term::Valid), &more).start();
+    let seat = command("serve").args(&["--server", &server.client_url(), "--tls-ca", &authority.file()]);
+    let stranger = Authority::new().issue("client", "seat.mesh", Term::Valid);
+    let words = "give --tls-cert and --tls-key";
+    assert_says(&failure(&server, &seat), words);
+    // Its files are gone with their authority.
+    let stranger_files = ["--tls-cert", &stranger.certificate, "--tls-key", &stranger.key];
+    seat.clone().args(&stranger_files).run().expect_code(78);
+    let other = Authority::new();
+    let unknown = other.issue("client", "seat.mesh", Term::Valid);
+    let seat = seat.args(&["--tls-cert", &unknown.certificate, "--tls-key", &unknown.key]);
+    assert_says(&failure(&server, &seat), words);
+}
+
+#[test]
+fn a_server_that_speaks_tls_first() {
+    let authority = Authority::new();
+    let certificate = authority.issue("server", "127.0.0.1", Term::Valid);
+    let mut server = with_tls(&certificate, "").start();
+    // The 2.9 line has no such setting. A server that says nothing (c1) is all that the seat could see there.
+    if server.version() < (2, 10, 0) {
+        return;
+    }
+    server.setup = with_tls(&certificate, "handshake_first: true");
+    server.reload();
+    let seat = command("serve").args(&["--server", &server.client_url(), "--tls-ca", &authority.file()]);
+    assert_says(&failure(&server, &seat), "speaks TLS first (handshake_first), which is not supported");
+}
+
+#[test]
+fn a_server_without_tls_where_tls_is_wanted() {
+    let server = Server::start();
+    let authority = Authority::new();
+    let words = "the server does not speak TLS";
+    let by_scheme = command("serve").args(&["--server", &format!("tls://{}", server.address())]);
+    assert_says(&failure(&server, &by_scheme), words);
+    let by_ca = command("serve").args(&["--server", &server.client_url(), "--tls-ca", &authority.file()]);
+    assert_says(&failure(&server, &by_ca), words);
+}
+
+#[test]
+fn a_trust_store_that_is_not_there() {
+    let server = Server::start();
+    let seat = command("serve").args(&["--server", &server.client_url()]);
+    let seat = seat.env("SSL_CERT_FILE", "/nowhere/certificates.pem");
+    assert_says(&failure(&server, &seat), "SSL_CERT_FILE or SSL_CERT_DIR names a file that is not there");
+}
+
+#[test]
+fn credentials_that_are_refused() {
+    let server = Server::start();
+    let seat = command("serve").args(&["--server", &server.client_url()]).env("NATS_PASSWORD", "wrong");
+    assert_says(&failure(&server, &seat), "the server refuses the credentials");
+}
+
+#[test]
+fn credentials_that_are_gone_when_they_are_read_anew() {
+    let operator = Operator::new();
+    let mut server = operator.setup().start();
+    let directory = tempfile::tempdir().expect("a directory");
+    let creds = secret_file(directory.path(), "seat.creds", &operator.user(None).creds());
+    let program = Program::new(&["serve", "--server", &server.client_url(), "--creds", &creds]);
+    let seat = Seat::spawn(&program, &server);
+    seat.wait_for_log("connected to", PATIENCE);
+    std::fs::remove_file(&creds).expect("the creds file");
+    server.restart();
+    let line = seat.wait_for_log(&creds, PATIENCE);
+    assert_says(&line, "cannot connect");
+    let mark = seat.mark();
+    secret_file(directory.path(), "seat.creds", &operator.user(None).creds());
+    seat.wait_for_log_since(mark, "connected to", PATIENCE);
+}

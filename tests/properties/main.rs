@@ -1,0 +1,20 @@
+//! What holds for any input: spellings are inverse, pages are whole, and no bytes from outside upset a parser.
+
+#[path = "../support/jetstream.rs"]
+mod jetstream;
+
+// The fake bus of the simulation, without its faults.
+#[allow(dead_code, reason = "the simulation uses all of it")]
+#[path = "../sim/bus.rs"]
+mod bus;
+#[allow(dead_code, reason = "the simulation uses all of it")]
+#[path = "../sim/dice.rs"]
+mod dice;
+#[allow(dead_code, reason = "the simulation uses all of it")]
+#[path = "../sim/keys.rs"]
+mod keys;
+
+mod names;
+mod pages;
+mod parsers;
+mod requests;

@@ -1,0 +1,137 @@
+//! The askers: what they ask, and whether each gets one true answer in time.
+
+use super::{Verdict, Waiting, World};
+use crate::dice::Dice;
+use crate::judge;
+use crate::world::Happening;
+use mesh_provisioner::seat::Event;
+use mesh_provisioner::wire::answer::Identity;
+use mesh_provisioner::wire::request::{Ask, What};
+use mesh_provisioner::wire::{Outgoing, VERB, service};
+use std::time::Duration;
+
+/// The longest wait of an asker.
+const ANSWERED: Duration = Duration::from_secs(4);
+
+impl World<'_> {
+    pub(super) fn ask(&mut self, ask: Option<Ask>) -> Verdict<()> {
+        if self.link.is_none() {
+            return Ok(());
+        }
+        let ask = ask.unwrap_or_else(|| self.any_ask());
+        let reply = self.next_reply();
+        let event = request(&reply, ask.to_json());
+        self.waits(reply, Some(ask), self.bus.step);
+        self.tell(event)
+    }
+
+    pub(super) fn any_ask(&mut self) -> Ask {
+        let whats = [What::Registry, What::Needs, What::Needs, What::Applied, What::Collect, What::Gaps];
+        let mut ask = Ask::new(*self.dice.pick(&whats));
+        let name = |dice: &mut Dice, pool: &[&str]| dice.chance(250).then(|| (*dice.pick(pool)).to_owned());
+        if ask.what != What::Registry {
+            ask.node = name(&mut self.dice, &["n1", "n 2", "*", ">"]);
+            ask.module = name(&mut self.dice, &["web", "$x"]);
+        }
+        if matches!(ask.what, What::Needs | What::Registry) {
+            ask.kind = name(&mut self.dice, &["port", "odd kind"]);
+        }
+        if ask.what == What::Collect {
+            ask.collection = name(&mut self.dice, &["http", "x.y"]);
+        }
+        ask.limit = self.dice.chance(300).then(|| 1 + self.dice.below(5));
+        ask
+    }
+
+    /// A request that is no good, or of which nobody may see an answer.
+    pub(super) fn strange(&mut self) -> Verdict<()> {
+        if self.link.is_none() {
+            return Ok(());
+        }
+        let reply = self.next_reply();
+        let long = format!("{{\"{}\":1}}", "\u{7f}".repeat(60_000));
+        let event = match self.dice.below(6) {
+            0 => request("$KV.mesh-provisioner_registry.port", String::new()),
+            1 => Event::Request { subject: VERB.to_owned(), reply: None, body: Vec::new() },
+            2 => {
+                let other = Identity { id: "SEAT2".to_owned(), version: "0.1.0".to_owned() };
+                let (subject, body) = (service::ping_subject(), service::ping(&other).into_bytes());
+                Event::Request { subject, reply: Some("_INBOX_mesh-provisioner.SEAT2.1".to_owned()), body }
+            }
+            at => {
+                let body = [long.as_str(), "nonsense", r#"{"what":"health"}"#][at - 3];
+                self.waits(reply.clone(), None, 0);
+                request(&reply, body.to_owned())
+            }
+        };
+        self.tell(event)
+    }
+
+    pub(super) fn next_reply(&mut self) -> String {
+        self.asked += 1;
+        format!("_INBOX.{}", self.asked)
+    }
+
+    pub(super) fn waits(&mut self, reply: String, ask: Option<Ask>, from: u64) {
+        self.in_order.push_back((self.now, reply.clone()));
+        self.waiting.insert(reply, Waiting { ask, from });
+    }
+
+    pub(super) fn nobody_waits_too_long(&mut self) -> Verdict<()> {
+        while let Some((since, reply)) = self.in_order.front() {
+            if !self.waiting.contains_key(reply) {
+                self.in_order.pop_front();
+            } else if self.now > (*since + ANSWERED).max(self.woke) {
+                return Err(format!("{reply} waits since {since:?}: {:?}", self.waiting[reply].ask));
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// An answer of the seat to somebody.
+    pub(super) fn answered(&mut self, message: &Outgoing) -> Verdict<()> {
+        let Some(waiting) = self.waiting.remove(&message.subject) else {
+            return Err(format!("an answer to {:?}, who waits for none", message.subject));
+        };
+        let is_error = message.headers.iter().any(|(name, _)| *name == "Nats-Service-Error-Code");
+        let Some(ask) = waiting.ask else { return Ok(()) };
+        if is_error {
+            self.tally.errors += 1;
+            return Ok(());
+        }
+        self.tally.pages += 1;
+        let next = judge::page(&mut self.bus, &ask, waiting.from, &message.body)
+            .map_err(|why| format!("{ask:?}, asked at step {}: {why}", waiting.from))?;
+        if next.is_some() && self.stopping.is_none() {
+            let at = self.now;
+            let follow = Ask { after: next, ..ask };
+            let reply = self.next_reply();
+            self.queue(at, Happening::AtSeat(self.link.unwrap_or(0), request(&reply, follow.to_json())));
+            // It is counted from when the seat takes it; without a connection it never does.
+            if self.link.is_some() {
+                self.waits(reply, Some(follow), self.bus.step + 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks everything; with nothing in the way every answer is good.
+    pub(super) fn ask_everything(&mut self) -> Verdict<()> {
+        let errors = self.tally.errors;
+        for what in [What::Registry, What::Needs, What::Applied, What::Collect, What::Gaps] {
+            self.ask(Some(Ask::new(what)))?;
+        }
+        let end = self.now + Duration::from_secs(3);
+        self.until(end)?;
+        if self.tally.errors > errors || !self.waiting.is_empty() {
+            return Err("an error answer with nothing in the way".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn request(reply: &str, body: String) -> Event {
+    Event::Request { subject: VERB.to_owned(), reply: Some(reply.to_owned()), body: body.into_bytes() }
+}
