@@ -59,7 +59,7 @@ want_toolchain() {
     want cc gcc libc6-dev
 }
 
-# One run at a time fetches; the lock goes with the subshell of the `$(...)` that took it.
+# One run at a time fetches; the lock goes with the subshell that took it: a `$(...)`, or a function whose body is one.
 lock() {
     local descriptor
     mkdir -p target
@@ -129,7 +129,7 @@ END
 }
 
 # The official client of another language, which the tests look at the seat's service with. Prints its directory.
-service_client() {
+service_client() (
     local lockfile=tests/command/micro/package-lock.json directory=target/service-client
     want node nodejs
     want npm npm
@@ -143,4 +143,4 @@ service_client() {
         cp "$lockfile" "$directory/installed.json"
     fi
     printf '%s\n' "$PWD/$directory"
-}
+)
