@@ -101,6 +101,8 @@ struct Shell {
     notify: Notify,
     beat_due: Instant,
     told_ready: bool,
+    /// Whether the seat was ready when its status was last said.
+    was_ready: bool,
 }
 
 /// What woke the loop.
@@ -141,6 +143,7 @@ pub fn serve(settings: Settings) -> Exit {
         notify,
         beat_due: start,
         told_ready: false,
+        was_ready: false,
     };
     let mut wake = Wake::Time;
     loop {
@@ -423,9 +426,10 @@ impl Shell {
         let now = Instant::now();
         if !self.told_ready && self.seat.is_serving() {
             self.told_ready = self.notify.ready();
-            self.status_due = now;
         }
-        if now >= self.status_due {
+        let is_ready = self.seat.is_ready(self.start.elapsed());
+        if now >= self.status_due || is_ready != self.was_ready {
+            self.was_ready = is_ready;
             self.status_due = now + STATUS_EVERY;
             self.say_status();
         }

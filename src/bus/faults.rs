@@ -16,6 +16,9 @@ pub(super) fn look_at(what: &str, path: &Path) -> Result<(), String> {
 
 /// The client library's error in words that say what to do.
 pub(super) fn explain(error: &str, greeting: &Greeting) -> String {
+    // The library shows the server's refusal as its own internal value.
+    let refused = error.split_once("Err(\"").and_then(|(_, rest)| rest.rsplit_once("\")"));
+    let error = refused.map_or(error, |(words, _)| words);
     let has = |part: &str| error.contains(part);
     if has("Authorization Violation") || has("Authentication") {
         return format!("{REFUSES_CREDENTIALS} ({error}): check user, password, creds or nkey");
@@ -47,4 +50,24 @@ pub(super) fn explain(error: &str, greeting: &Greeting) -> String {
         );
     }
     error.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::probe::parse_info;
+
+    #[test]
+    fn a_refusal_is_said_in_the_servers_words_and_not_the_librarys() {
+        let greeting =
+            parse_info(br#"INFO {"server_id":"S","version":"2.9.10","go":"go1","host":"h","port":4222,"proto":1,"client_id":1,"max_payload":1048576,"headers":true}"#)
+                .unwrap();
+        let error = r#"unexpected line while connecting: Err("Authorization Violation")"#;
+        assert_eq!(
+            explain(error, &greeting),
+            "the server refuses the credentials (Authorization Violation): check user, password, creds or nkey"
+        );
+        let error = r#"unexpected line while connecting: Err("maximum connections exceeded")"#;
+        assert_eq!(explain(error, &greeting), "maximum connections exceeded");
+    }
 }

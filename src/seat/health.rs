@@ -91,6 +91,15 @@ pub struct Counters {
 }
 
 impl Seat {
+    /// Whether it serves, and the registry was verified within two intervals: what [`Health::ready`] says.
+    pub fn is_ready(&self, now: Duration) -> bool {
+        self.is_serving() && self.is_verified(now)
+    }
+
+    fn is_verified(&self, now: Duration) -> bool {
+        self.pass.verified().is_some_and(|verified| now <= verified + self.pass.every() * 2)
+    }
+
     /// How the seat is.
     pub fn health(&self, now: Duration) -> Health {
         let ago = |then: Duration| now.saturating_sub(then).as_secs();
@@ -105,9 +114,9 @@ impl Seat {
         for subject in &self.denied_subscriptions {
             missing.push(format!("the bus denies the subscription of {subject:?}: grant the seat the rights that mesh-provisioner permissions seat prints"));
         }
-        match (self.pass.verified(), self.pass.last()) {
-            (Some(verified), _) if now <= verified + self.pass.every() * 2 => {}
-            (_, Some((_, Err(why)))) => missing.push(why.clone()),
+        match self.pass.last() {
+            _ if self.is_verified(now) => {}
+            Some((_, Err(why))) => missing.push(why.clone()),
             _ => missing.push("the registry has not been verified yet".to_owned()),
         }
         if self.stopping.is_some() {

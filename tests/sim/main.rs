@@ -28,7 +28,7 @@ use world::{run, settings};
 
 /// How many lives are played by default, and within how many a planted fault must be found.
 const SEEDS: u64 = 2_000;
-const CANARY_SEEDS: u64 = 300;
+const CANARY_SEEDS: u64 = 20_000;
 
 /// Plays one life. A panic of the seat counts as a broken rule.
 fn life(seed: u64) -> Result<Tally, String> {
