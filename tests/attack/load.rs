@@ -22,7 +22,7 @@ pub(crate) const BOUND: Mib = Mib(64);
 
 /// With a bucket of 100 000 keys, all of it asked for by 80 at once: four lists of them may be on their way at a time,
 /// each of several megabytes, each question under way keeps the keys of its page, and what was freed does not all go back
-/// to the system. On two idle cores it came to 151 MiB.
+/// to the system. On two idle cores it came to 150 MiB.
 pub(crate) const BOUND_OF_LONG_LISTS: Mib = Mib(192);
 
 /// The largest limit that an ask may have.
