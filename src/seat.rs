@@ -252,7 +252,7 @@ impl Seat {
             return;
         }
         for asker in self.requests.take_all() {
-            self.settle(asker, Err(Refusal::unavailable("the seat is stopping: ask again in a moment")), now);
+            self.settle(asker, Err(Refusal::stopping()), now);
         }
         self.actions.push(Action::Exit);
     }

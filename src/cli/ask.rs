@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 /// How long an answer is awaited: the seat gives up after 4 s and says so.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// How many times an interrupted or overtaxed seat is asked for the same page with `--all`.
+/// How many pages `--all` follows at most.
 const MAX_PAGES: usize = 100_000;
 
 connecting! {

@@ -66,7 +66,7 @@ impl Seat {
             return self.reply(reply, now, now, body.into_bytes().into());
         }
         let refused = if self.stopping.is_some() {
-            Err(Refusal::unavailable("the seat is stopping: ask again in a moment"))
+            Err(Refusal::stopping())
         } else {
             self.requests.take(ask, Asker { reply: reply.clone(), since: now })
         };

@@ -118,13 +118,16 @@ impl Seat {
     pub(super) fn send_wanted(&mut self, now: Duration) {
         let Link::Up { max_payload, .. } = self.link else { return };
         let page_bytes = PAGE_BYTES.min(max_payload.saturating_sub(PAYLOAD_MARGIN).max(max_payload / 2));
-        self.requests.begin(&Frame {
-            page_bytes,
-            seat: self.settings.identity.clone(),
-            batches: self.batches.allowed(now),
-            value_bytes: self.calls.value_bytes().clone(),
-            clock: self.clock + now,
-        });
+        // Most events bring an answer to a question under way; what a new one has to know is gathered for a new one.
+        if self.requests.may_begin() {
+            self.requests.begin(&Frame {
+                page_bytes,
+                seat: self.settings.identity.clone(),
+                batches: self.batches.allowed(now),
+                value_bytes: self.calls.value_bytes().clone(),
+                clock: self.clock + now,
+            });
+        }
         while self.calls.room() > 0
             && let Some(want) = self.pass.want(self.calls.allowance(0))
         {

@@ -18,6 +18,11 @@ impl Refusal {
         Refusal { code: 503, message: message.into() }
     }
 
+    /// The seat is about to end.
+    pub fn stopping() -> Self {
+        Refusal::unavailable("the seat is stopping: ask again in a moment")
+    }
+
     /// It took too long.
     pub fn too_late(message: impl Into<String>) -> Self {
         Refusal { code: 504, message: message.into() }

@@ -77,6 +77,11 @@ impl Requests {
         self.askers
     }
 
+    /// Whether one of those that wait may have its turn.
+    pub(super) const fn may_begin(&self) -> bool {
+        self.changed
+    }
+
     /// Begins those whose turn it is: the first that wait, each together with its equals. One that equals a
     /// question under way waits until that is answered.
     pub(super) fn begin(&mut self, frame: &Frame) {
