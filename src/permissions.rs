@@ -3,6 +3,7 @@
 
 use crate::bucket::Bucket;
 use crate::name::{self, NotAName};
+use crate::wire::direct;
 use crate::wire::service::{self, Monitor};
 use crate::wire::{INBOX, QUEUE, SERVICE, VERB};
 use std::fmt::{self, Write};
@@ -35,12 +36,11 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// The rights of the seat, which answers under `reply_prefixes` beside the usual ones, and may read many values
-    /// at a time.
-    pub fn of_seat(reply_prefixes: &[String], bulk_reads: bool) -> Self {
+    /// The rights of the seat, which answers under `reply_prefixes` beside the usual ones.
+    pub fn of_seat(reply_prefixes: &[String]) -> Self {
         let answered = ANSWERED.into_iter().chain(reply_prefixes.iter().map(String::as_str));
         let api = |verb: &'static str| Bucket::ALL.map(|bucket| format!("{verb}.{}", bucket.stream()));
-        let mut rights = Rights {
+        Rights {
             publish: vec![
                 Group::new(
                     "Writes the registry, and nothing else.",
@@ -49,6 +49,11 @@ impl Rights {
                 Group::new(
                     "Lists a bucket's keys, and reads one value.",
                     ["$JS.API.STREAM.INFO", "$JS.API.STREAM.MSG.GET"].into_iter().flat_map(api),
+                ),
+                Group::new(
+                    "Reads many messages at a time. Without it the seat reads them one by one.",
+                    [Bucket::Needs, Bucket::Applied, Bucket::Collect]
+                        .map(|bucket| format!("{}{}", direct::GET, bucket.stream())),
                 ),
                 Group::new("Asks whether somebody else holds the seat too.", [service::ping_subject()]),
                 Group::new(
@@ -64,14 +69,7 @@ impl Rights {
                 ),
                 Group::new("", Monitor::subjects("*")),
             ],
-        };
-        if bulk_reads {
-            rights.publish.push(Group::new(
-                "Reads many values at a time, for `--bulk-reads`.",
-                api("$JS.API.DIRECT.GET"),
-            ));
         }
-        rights
     }
 
     /// The rights of the provisioner's client on the node `name`: its own keys, and an inbox of its own in which it
@@ -180,7 +178,7 @@ mod tests {
     fn the_shipped_configuration_has_these_rights_and_no_others() {
         let node = |name| Rights::of_node(name).unwrap();
         for (user, rights) in [
-            ("seat", Rights::of_seat(&[], false)),
+            ("seat", Rights::of_seat(&[])),
             ("reader", Rights::of_reader()),
             ("attic", node("attic")),
             ("cellar", node("cellar")),
@@ -192,19 +190,9 @@ mod tests {
 
     #[test]
     fn a_reply_prefix_is_one_more_right_to_publish() {
-        let rights = Rights::of_seat(&["_MY.inbox".to_owned()], false);
-        assert_eq!(rights.publish[3].subjects, ["_INBOX.>", "_R_.>", "_MY.inbox.>"]);
-        assert_eq!(rights.subscribe, Rights::of_seat(&[], false).subscribe);
-    }
-
-    #[test]
-    fn bulk_reads_are_a_right_on_each_bucket() {
-        let rights = Rights::of_seat(&[], true);
-        assert_eq!(
-            rights.publish[4].subjects,
-            ["registry", "needs", "applied", "collect"]
-                .map(|bucket| format!("$JS.API.DIRECT.GET.KV_mesh-provisioner_{bucket}"))
-        );
+        let rights = Rights::of_seat(&["_MY.inbox".to_owned()]);
+        assert_eq!(rights.publish[4].subjects, ["_INBOX.>", "_R_.>", "_MY.inbox.>"]);
+        assert_eq!(rights.subscribe, Rights::of_seat(&[]).subscribe);
     }
 
     #[test]

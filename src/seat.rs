@@ -6,13 +6,15 @@
 
 mod action;
 mod asking;
-mod batches;
+mod bulk;
 mod calling;
 mod calls;
 mod connection;
 mod event;
 mod failure;
+mod following;
 mod health;
+mod index;
 mod known;
 mod listing;
 mod notice;
@@ -36,7 +38,7 @@ pub use reply::check_prefix;
 use crate::wire::INBOX;
 use crate::wire::answer::Identity;
 use crate::wire::service::Work;
-use batches::Batches;
+use bulk::Bulk;
 use calls::{Calls, Owner};
 use connection::Link;
 use log::Level;
@@ -61,8 +63,8 @@ pub struct Settings {
     pub every: Duration,
     /// First tokens of reply subjects that may be answered beside the usual ones.
     pub reply_prefixes: Vec<String>,
-    /// Whether buckets are read in batches where the bus allows it.
-    pub bulk_reads: bool,
+    /// Up to so many keys are read one by one: that takes hardly longer than in bulk, and needs no further connection.
+    pub few_keys: usize,
     /// Where jitter comes from: any number, another one for each seat.
     pub jitter_seed: u64,
 }
@@ -74,7 +76,7 @@ pub struct Seat {
     link: Link,
     denied_subscriptions: BTreeSet<String>,
     calls: Calls,
-    batches: Batches,
+    bulk: Bulk,
     requests: Requests,
     pass: Pass,
     presence: Presence,
@@ -102,7 +104,7 @@ impl Seat {
             },
             denied_subscriptions: BTreeSet::new(),
             calls: Calls::default(),
-            batches: Batches::new(settings.bulk_reads),
+            bulk: Bulk::new(),
             requests: Requests::default(),
             pass: Pass::new(settings.every),
             presence: Presence::default(),
@@ -138,6 +140,8 @@ impl Seat {
                 self.answer(call, body, now);
             }
             Event::Part { call, part } => self.part(call, part, now),
+            Event::BulkUp => self.bulk_up(),
+            Event::BulkDown { why } => self.bulk_down(&why, now),
             Event::Overrun(count) => {
                 self.counters.overrun += count;
                 self.notice(
@@ -176,11 +180,23 @@ impl Seat {
             Link::Connecting { .. } => (None, None),
             Link::Up { move_at, .. } => (None, *move_at),
         };
+        let busy = self.requests.is_busy().then_some(Duration::ZERO);
         let requests = self.requests.due();
-        [retry, move_at, requests, self.calls.due(), self.pass.due(), self.presence.due(), self.stopping]
-            .into_iter()
-            .flatten()
-            .min()
+        let bulk = self.bulk.due(self.requests.wait_for_bulk());
+        [
+            busy,
+            retry,
+            move_at,
+            bulk,
+            requests,
+            self.calls.due(),
+            self.pass.due(),
+            self.presence.due(),
+            self.stopping,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Whether the seat serves: connected, with its subscriptions.
@@ -233,7 +249,9 @@ impl Seat {
             self.pass.begin();
         }
         self.look_for_others(now);
+        self.requests.go_on();
         self.answer_requests(now);
+        self.look_after_bulk(now);
         self.send_wanted(now);
         for (level, line) in self.pass.lines() {
             self.notice(level, &line.clone(), &line, now);
@@ -241,9 +259,14 @@ impl Seat {
         self.end_if_done(now);
     }
 
-    /// What the subjects of all answers to this seat start with.
+    /// What the subjects of all answers to this seat start with, but for those in bulk.
     pub fn inbox(&self) -> String {
         inbox(&self.settings.identity.id)
+    }
+
+    /// What the subjects of all answers in bulk start with.
+    pub fn bulk_inbox(&self) -> String {
+        format!("{}.bulk", self.inbox())
     }
 
     fn end_if_done(&mut self, now: Duration) {

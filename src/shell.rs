@@ -2,6 +2,7 @@
 //!
 //! One thread, one select. Nothing here waits for the bus: the link's own thread does.
 
+mod bulk;
 pub mod log;
 pub mod notify;
 pub mod signals;
@@ -16,6 +17,7 @@ use crate::wire::answer::Identity;
 use crate::wire::service::Monitor;
 use crate::wire::{Outgoing, QUEUE, SERVICE, VERB};
 use ::log::{error, log, warn};
+use bulk::Bulk;
 use crossbeam_channel::{Receiver, Select, never};
 use notify::Notify;
 use serde::Serialize;
@@ -42,9 +44,11 @@ const SLOW_TURN: Duration = Duration::from_millis(500);
 /// in the seat, which answers those that it cannot take.
 const MAX_UNTAKEN_REQUESTS: usize = 1024;
 
-/// How many answers of the bus may wait for the loop: all that can be outstanding, those to requests for batches
-/// with all their parts, and as many that came late.
+/// How many answers of the bus may wait for the loop: all that can be outstanding, and those that came late.
 const MAX_UNTAKEN_ANSWERS: usize = 8192;
+
+/// How many answers are taken at most in one turn, beside the one that it began with.
+const ANSWERS_A_TURN: usize = 63;
 
 /// How many monitoring requests may wait for the loop, on each subject.
 const MAX_UNTAKEN_MONITORING: usize = 64;
@@ -88,6 +92,8 @@ struct Shell {
     link: Option<(Link, Vec<Receiver<Message>>)>,
     /// The one that is being made.
     attempt: Option<Link>,
+    /// The one for reads in bulk.
+    bulk: Option<Bulk>,
     /// The requests that connections still bring which serve no more. Each ends when its connection has nothing
     /// more to bring.
     leaving: Vec<Receiver<Message>>,
@@ -111,10 +117,13 @@ enum Wake {
     Signal(Signal),
     Link(Life),
     Attempt(Life),
+    Bulk(Life),
     Protest(String),
     Message {
         answers: bool,
         message: Message,
+        /// Which of [`Shell::messages`] brought it.
+        place: usize,
     },
     /// No more messages come from this place in the order of [`Shell::messages`].
     NoMore(usize),
@@ -134,6 +143,7 @@ pub fn serve(settings: Settings) -> Exit {
         signals,
         link: None,
         attempt: None,
+        bulk: None,
         leaving: Vec::new(),
         servers,
         attempts: 0,
@@ -163,7 +173,9 @@ pub fn serve(settings: Settings) -> Exit {
 fn describe(wake: &Wake) -> &'static str {
     match wake {
         Wake::Signal(_) => "a signal",
-        Wake::Link(_) | Wake::Attempt(_) | Wake::Protest(_) | Wake::NoMore(_) => "a change of the connection",
+        Wake::Link(_) | Wake::Attempt(_) | Wake::Bulk(_) | Wake::Protest(_) | Wake::NoMore(_) => {
+            "a change of the connection"
+        }
         Wake::Message { answers: true, .. } => "an answer of the bus",
         Wake::Message { answers: false, .. } => "a request",
         Wake::Time => "what became due",
@@ -184,6 +196,9 @@ impl Shell {
         let serving = self.link.as_ref().map(|(link, _)| {
             (select.recv(link.life()), link.life(), select.recv(link.protests()), link.protests())
         });
+        let bulk = self.bulk.as_ref().map(|Bulk { link, .. }| {
+            (select.recv(link.life()), link.life(), select.recv(link.protests()), link.protests())
+        });
         let messages: Vec<_> = self.messages().map(|messages| (select.recv(messages), messages)).collect();
         let Ok(ready) = select.select_deadline(deadline) else { return Wake::Time };
         let index = ready.index();
@@ -201,17 +216,32 @@ impl Shell {
                 return ready.recv(protests).map_or(Wake::Time, Wake::Protest);
             }
         }
+        if let Some((at_life, life, at_protests, protests)) = bulk {
+            if index == at_life {
+                return Wake::Bulk(ready.recv(life).unwrap_or_else(ended));
+            }
+            if index == at_protests {
+                return ready.recv(protests).map_or(Wake::Time, Wake::Protest);
+            }
+        }
         let Some(place) = messages.iter().position(|(at, _)| *at == index) else { return Wake::Time };
         match ready.recv(messages[place].1) {
-            Ok(message) => Wake::Message { answers: self.link.is_some() && place == 0, message },
+            Ok(message) => Wake::Message { answers: self.brings_answers(place), message, place },
             Err(_) => Wake::NoMore(place),
         }
     }
 
-    /// What brings messages: the connection that serves, in the order of [`Shell::subscriptions`], then those that
-    /// serve no more.
+    /// What brings messages: the connection that serves, in the order of [`Shell::subscriptions`], those that serve
+    /// no more, then the one for reads in bulk.
     fn messages(&self) -> impl Iterator<Item = &Receiver<Message>> {
-        self.link.iter().flat_map(|(_, messages)| messages).chain(&self.leaving)
+        let bulk = self.bulk.iter().filter_map(|bulk| bulk.messages.as_ref());
+        self.link.iter().flat_map(|(_, messages)| messages).chain(&self.leaving).chain(bulk)
+    }
+
+    /// Whether what comes at this place among the [`Shell::messages`] answers a request of ours.
+    fn brings_answers(&self, place: usize) -> bool {
+        let serving = self.link.as_ref().map_or(0, |(_, messages)| messages.len());
+        serving > 0 && place == 0 || place >= serving + self.leaving.len()
     }
 
     /// A subscription was given up. A receiver that has ended is always ready: the loop would do nothing else.
@@ -219,7 +249,12 @@ impl Shell {
         let serving = self.link.as_mut().map_or(&mut [][..], |(_, messages)| messages);
         match place.checked_sub(serving.len()) {
             None => serving[place] = never(),
-            Some(place) => drop(self.leaving.remove(place)),
+            Some(place) if place < self.leaving.len() => drop(self.leaving.remove(place)),
+            Some(_) => {
+                if let Some(bulk) = &mut self.bulk {
+                    bulk.messages = None;
+                }
+            }
         }
     }
 
@@ -235,7 +270,13 @@ impl Shell {
             Wake::Protest(words) => self.handle(Event::Protest(words))?,
             Wake::Attempt(life) => self.attempt_became(life)?,
             Wake::Link(life) => self.link_became(life)?,
-            Wake::Message { answers, message } => self.message(answers, message)?,
+            Wake::Bulk(life) => self.bulk_became(life)?,
+            Wake::Message { answers, message, place } => {
+                self.message(answers, message)?;
+                if answers {
+                    self.more_answers(place)?;
+                }
+            }
             Wake::NoMore(place) => self.forget(place),
             Wake::Time => self.handle(Event::Due)?,
         }
@@ -249,6 +290,9 @@ impl Shell {
             match action {
                 Action::Connect => self.connect()?,
                 Action::Send(message) => lost += u64::from(!self.send(message)),
+                Action::ConnectBulk => self.connect_bulk()?,
+                Action::SendBulk(message) => self.send_bulk(message),
+                Action::CloseBulk => self.bulk = None,
                 Action::StopListening => {
                     if let Some((link, _)) = &self.link {
                         link.stop_listening();
@@ -284,17 +328,22 @@ impl Shell {
             return ControlFlow::Continue(());
         }
         // Each attempt begins with another server, so that one that always fails late does not hide the others.
-        let mut servers = self.servers.clone();
-        servers.rotate_left(self.attempts % self.servers.len());
         self.attempts += 1;
         let client = format!("{SERVICE} {}", self.identity.id);
-        match Link::open(Arc::clone(&self.connection), servers, client, self.subscriptions()) {
+        match Link::open(Arc::clone(&self.connection), self.rotated(), client, self.subscriptions()) {
             Ok(link) => {
                 self.attempt = Some(link);
                 ControlFlow::Continue(())
             }
             Err(error) => self.handle(Event::Down { why: format!("no thread can be started: {error}") }),
         }
+    }
+
+    /// All servers, another one first for each attempt of the connection that serves.
+    fn rotated(&self) -> Vec<Address> {
+        let mut servers = self.servers.clone();
+        servers.rotate_left(self.attempts.saturating_sub(1) % self.servers.len());
+        servers
     }
 
     /// The answers of the bus first, then the verb at [`VERB_PLACE`], then monitoring.
@@ -398,6 +447,17 @@ impl Shell {
         })
     }
 
+    /// Takes more of the answers that are there already: they come by the thousand, and to wait for each of them in
+    /// turn costs more than most of them do. Not all of them, so that a request waits no longer for its turn.
+    fn more_answers(&mut self, place: usize) -> ControlFlow<Exit> {
+        for _ in 0..ANSWERS_A_TURN {
+            let next = self.messages().nth(place).and_then(|messages| messages.try_recv().ok());
+            let Some(message) = next else { break };
+            self.message(true, message)?;
+        }
+        ControlFlow::Continue(())
+    }
+
     /// What is to be done every now and then, whatever happens.
     fn keep_house(&mut self) -> ControlFlow<Exit> {
         if is_library_stuck() {
@@ -414,6 +474,7 @@ impl Shell {
                 "the server gave no answer in time: the link is dead without a close".to_owned(),
             )?;
         }
+        self.look_after_bulk()?;
         if let Some((link, _)) = &self.link {
             let (overrun, unsent) = (link.take_overrun(), link.take_unsent());
             if overrun > 0 {

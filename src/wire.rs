@@ -6,6 +6,7 @@ pub mod jetstream;
 pub mod object;
 pub mod request;
 pub mod service;
+pub mod stream;
 
 use std::sync::Arc;
 

@@ -8,12 +8,13 @@ use mesh_provisioner::wire::answer::{Entry, Value};
 use mesh_provisioner::wire::jetstream::{WriteAnswer, parse_config, parse_keys, parse_message, parse_write};
 use mesh_provisioner::wire::object::Object;
 use mesh_provisioner::wire::service::parse_ping;
+use mesh_provisioner::wire::stream::parse_look;
 
 fuzz_target!(|body: &[u8]| {
     for bucket in Bucket::ALL {
         let _ = parse_keys(bucket, body);
     }
-    let _ = (parse_config(body), parse_ping(body));
+    let _ = (parse_config(body), parse_ping(body), parse_look(body));
     if let WriteAnswer::Stored(sequence) = parse_write(body) {
         assert_ne!(sequence, 0);
     }

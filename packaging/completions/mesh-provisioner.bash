@@ -38,15 +38,15 @@ _mesh_provisioner() {
         esac
     done
     case $command in
-        serve) words="--every --reply-prefix --bulk-reads --status-file $connecting" ;;
+        serve) words="--every --reply-prefix --status-file $connecting" ;;
         ask)
             words="registry needs applied collect gaps drift nodes collections health --node --module --kind
                 --collection --stale-after --limit --after --all --json --inbox-prefix $connecting"
             ;;
         init) words="--replicas --inbox-prefix $connecting" ;;
         plan) words="--inbox-prefix $connecting" ;;
-        check) words="--reply-prefix --bulk-reads $connecting" ;;
-        permissions) words='seat node reader --reply-prefix --bulk-reads' ;;
+        check) words="--reply-prefix $connecting" ;;
+        permissions) words='seat node reader --reply-prefix' ;;
         health) words=--status-file ;;
     esac
     words+=' --help'

@@ -45,7 +45,6 @@ complete -c mesh-provisioner -n __fish_use_subcommand -a health -d "Say whether 
 
 complete -c mesh-provisioner -n $serve -l every -x -d "How often the registry is written"
 complete -c mesh-provisioner -n $answering -l reply-prefix -x -d "Answer under this subject too"
-complete -c mesh-provisioner -n $answering -l bulk-reads -d "Read many values at a time"
 complete -c mesh-provisioner -n "__fish_mesh_provisioner_command serve health" -l status-file -rF -d "The status file"
 
 complete -c mesh-provisioner -n $asked -a "$what"

@@ -20,7 +20,7 @@ use super::faults::{explain, look_at};
 use super::probe::probe;
 use super::watch::Watch;
 use crate::config::{Auth, Connection, nkey_seed};
-use crate::wire::direct::{self, Part};
+use crate::wire::direct::{self, Header, Part};
 use crate::wire::{Body, MAX_LINE_BYTES, Outgoing};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::fs;
@@ -131,17 +131,19 @@ impl From<Message> for Delivery {
     fn from(message: Message) -> Self {
         let no_responders = message.is_no_responders();
         let ::nats::Message { subject, reply, data: body, headers, .. } = message;
-        let all = |name: &str| -> Vec<&str> {
-            let values = headers.as_ref().and_then(|headers| headers.get_key_value(name));
-            values.into_iter().flat_map(|(_, values)| values.iter().map(String::as_str)).collect()
+        let values = |name: &str| {
+            let header = headers.as_ref().and_then(|headers| headers.get_key_value(name));
+            header.into_iter().flat_map(|(_, values)| values.iter().map(String::as_str))
         };
-        let first = |name: &str| all(name).first().map(|&value| value.to_owned());
+        let header = |name: &str| values(name).collect::<Header<'_>>();
+        let is_part = ["Nats-Sequence", "Status"].iter().any(|name| header(name) != Header::Missing);
+        if is_part && !no_responders {
+            let part = Some(direct::parse(header, body));
+            return Delivery { subject, reply, no_responders, part, error: None, body: Vec::new() };
+        }
+        let first = |name: &str| values(name).next().map(str::to_owned);
         let error = first("Nats-Service-Error-Code")
             .map(|code| (code, first("Nats-Service-Error").unwrap_or_default()));
-        if !no_responders && (!all("Nats-Sequence").is_empty() || !all("Status").is_empty()) {
-            let part = Some(direct::parse(all, body));
-            return Delivery { subject, reply, no_responders, part, error, body: Vec::new() };
-        }
         Delivery { subject, reply, no_responders, part: None, error, body }
     }
 }

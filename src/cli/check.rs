@@ -28,10 +28,6 @@ connecting! {
         /// a subject that the seat is told to answer under too; may be given several times
         #[argh(option, arg_name = "subject", from_str_fn(parse_prefix))]
         reply_prefix: Vec<String>,
-
-        /// try the rights too that the seat needs to read many values at a time
-        #[argh(switch)]
-        bulk_reads: bool,
     }
 }
 
@@ -42,7 +38,7 @@ impl Check {
             Err(exit) => return exit,
         };
         let id = nuid::next().to_string();
-        let rights = Rights::of_seat(&self.reply_prefix, self.bulk_reads);
+        let rights = Rights::of_seat(&self.reply_prefix);
         let mut report = Report::default();
         let trial = match Trial::open(settings.clone(), rights::subscriptions(&rights, &id)) {
             Ok(trial) => trial,

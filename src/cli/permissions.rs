@@ -24,10 +24,6 @@ pub(super) struct Permissions {
     /// for seat: a subject that it is told to answer under too; may be given several times
     #[argh(option, arg_name = "subject", from_str_fn(parse_prefix))]
     reply_prefix: Vec<String>,
-
-    /// for seat: it is told to read many values at a time
-    #[argh(switch)]
-    bulk_reads: bool,
 }
 
 impl Permissions {
@@ -44,11 +40,11 @@ impl Permissions {
     fn rights(&self) -> Result<Rights, String> {
         let role: Vec<&str> = self.role.iter().map(String::as_str).collect();
         let is_seat = matches!(role[..], [] | ["seat"]);
-        if !is_seat && (self.bulk_reads || !self.reply_prefix.is_empty()) {
-            return Err("--reply-prefix and --bulk-reads are for the seat alone: leave them out".to_owned());
+        if !is_seat && !self.reply_prefix.is_empty() {
+            return Err("--reply-prefix is for the seat alone: leave it out".to_owned());
         }
         match role[..] {
-            [] | ["seat"] => Ok(Rights::of_seat(&self.reply_prefix, self.bulk_reads)),
+            [] | ["seat"] => Ok(Rights::of_seat(&self.reply_prefix)),
             ["reader"] => Ok(Rights::of_reader()),
             ["node", name] => Rights::of_node(name).map_err(|bad| bad.to_string()),
             ["node"] => Err("node takes the node's name, such as: permissions node attic".to_owned()),
@@ -73,9 +69,8 @@ mod tests {
         let rights = |words: &[&str]| {
             Permissions::from_args(&["permissions"], words).map_err(|early| early.output)?.rights()
         };
-        assert_eq!(rights(&[]), Ok(Rights::of_seat(&[], false)));
-        assert_eq!(rights(&["seat", "--reply-prefix", "_A"]), Ok(Rights::of_seat(&["_A".to_owned()], false)));
-        assert_eq!(rights(&["--bulk-reads"]), Ok(Rights::of_seat(&[], true)));
+        assert_eq!(rights(&[]), Ok(Rights::of_seat(&[])));
+        assert_eq!(rights(&["seat", "--reply-prefix", "_A"]), Ok(Rights::of_seat(&["_A".to_owned()])));
         assert_eq!(rights(&["reader"]), Ok(Rights::of_reader()));
         assert_eq!(rights(&["node", "a.b"]), Ok(Rights::of_node("a.b").unwrap()));
         for wrong in [
@@ -86,7 +81,6 @@ mod tests {
             &["reader", "attic"],
             &["administrator"],
             &["reader", "--reply-prefix", "_A"],
-            &["node", "attic", "--bulk-reads"],
             &["seat", "--reply-prefix", "$KV"],
         ] {
             assert!(rights(wrong).is_err(), "{wrong:?}");

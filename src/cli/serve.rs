@@ -28,11 +28,6 @@ connecting! {
         #[argh(option, arg_name = "subject", from_str_fn(parse_prefix))]
         reply_prefix: Vec<String>,
 
-        /// read many values at a time (server 2.11 and newer, with the right to $JS.API.DIRECT.GET); faster on large
-        /// buckets, but an entry with broken headers then costs the connection once
-        #[argh(switch)]
-        bulk_reads: bool,
-
         /// where to write how the seat is [$RUNTIME_DIRECTORY/status.json, if there is one]
         #[argh(option, arg_name = "file")]
         status_file: Option<PathBuf>,
@@ -40,6 +35,9 @@ connecting! {
 }
 
 const EVERY: Duration = Duration::from_secs(3600);
+
+/// Up to so many keys are read one by one: some 20 µs each.
+const FEW_KEYS: usize = 32;
 
 impl Serve {
     pub(super) fn run(self, environment: Environment<'_>) -> Exit {
@@ -81,7 +79,7 @@ impl Serve {
                 started: rfc3339(SystemTime::now()),
                 every: self.every,
                 reply_prefixes: self.reply_prefix,
-                bulk_reads: self.bulk_reads,
+                few_keys: FEW_KEYS,
             },
             status_file: self.status_file.or_else(|| status::default_path(environment)),
             signals,

@@ -10,6 +10,12 @@ pub enum Action {
     Connect,
     /// Publish a message.
     Send(Outgoing),
+    /// Try once to make the connection for reads in bulk. The outcome comes as `Event::BulkUp` or `Event::BulkDown`.
+    ConnectBulk,
+    /// Publish a message over that connection, which brings the answer.
+    SendBulk(Outgoing),
+    /// End that connection. Nothing more comes of it.
+    CloseBulk,
     /// Take no more requests: give up the subscriptions that bring them.
     StopListening,
     /// Say a line in the log.

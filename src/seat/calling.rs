@@ -5,7 +5,6 @@ use super::connection::Link;
 use super::failure::Cause;
 use super::question::{Frame, Kind, Slot, Want};
 use super::{Action, Seat, presence};
-use crate::bucket::Bucket;
 use crate::wire::Outgoing;
 use crate::wire::direct::Part;
 use crate::wire::jetstream::Request;
@@ -26,8 +25,11 @@ impl Seat {
             self.calls.note_value_bytes(bucket, body.len());
         }
         match (kind, body) {
-            // The whole of a batch in one message that is none of its parts: nobody answers on its subject.
-            (Kind::Batch(bucket), _) => self.give_up_batch(bucket, owner, slot, "nobody answers it", now),
+            // The whole answer in one message that is none of its parts: nobody answers on its subject.
+            (Kind::Batch(bucket), _) => {
+                self.not_in_bulk(bucket, "nobody answers it", now);
+                self.deliver(owner, slot, Err(Cause::Silent), now);
+            }
             (_, body) => self.deliver(owner, slot, body, now),
         }
     }
@@ -39,40 +41,20 @@ impl Seat {
         let Some(question) = self.requests.question(id) else { return };
         if let Err(why) = question.heard_part(slot, part) {
             self.calls.settle(number);
-            self.say_batch_given_up(bucket, &why, now);
+            self.not_in_bulk(bucket, &why, now);
         }
     }
 
     /// A request of ours comes to nothing.
     pub(super) fn fail(&mut self, call: &Call, cause: Cause, now: Duration) {
-        match (call.kind, &cause) {
-            (Kind::Batch(bucket), Cause::Denied(words)) => {
-                self.give_up_batch(bucket, call.owner, call.slot, words, now);
-            }
-            (Kind::Batch(bucket), _) => {
-                self.give_up_batch(bucket, call.owner, call.slot, "no answer came in time", now);
-            }
-            _ => self.deliver(call.owner, call.slot, Err(cause), now),
+        if let Some(bucket) = call.kind.in_bulk() {
+            let why = match &cause {
+                Cause::Denied(words) => words,
+                _ => "no answer came in time",
+            };
+            self.not_in_bulk(bucket, why, now);
         }
-    }
-
-    pub(super) fn give_up_batch(
-        &mut self,
-        bucket: Bucket,
-        owner: Owner,
-        slot: Slot,
-        why: &str,
-        now: Duration,
-    ) {
-        self.say_batch_given_up(bucket, why, now);
-        self.deliver(owner, slot, Err(Cause::Silent), now);
-    }
-
-    pub(super) fn say_batch_given_up(&mut self, bucket: Bucket, why: &str, now: Duration) {
-        self.batches.refused(bucket, now);
-        let text =
-            format!("bucket {bucket} is read one by one for a while, since a batch was of no use: {why}");
-        self.notice(Level::Info, &format!("batch {bucket}"), &text, now);
+        self.deliver(call.owner, call.slot, Err(cause), now);
     }
 
     pub(super) fn deliver(&mut self, owner: Owner, slot: Slot, body: Result<&[u8], Cause>, now: Duration) {
@@ -123,13 +105,14 @@ impl Seat {
             self.requests.begin(&Frame {
                 page_bytes,
                 seat: self.settings.identity.clone(),
-                batches: self.batches.allowed(now),
+                bulk: self.bulk.buckets(now).map(|bucket| (bucket, self.settings.few_keys)).collect(),
+                shelf: self.requests.shelf(),
                 value_bytes: self.calls.value_bytes().clone(),
                 clock: self.clock + now,
             });
         }
         while self.calls.room() > 0
-            && let Some(want) = self.pass.want(self.calls.allowance(0))
+            && let Some(want) = self.pass.want(self.calls.allowance(0, false))
         {
             self.call(Owner::Pass, want, now);
         }
@@ -141,12 +124,16 @@ impl Seat {
             ids.rotate_left(first);
         }
         let share = calls::MAX_OUTSTANDING / ids.len().max(1);
+        let mut long_lists = self.requests.long_lists();
         for id in ids {
             let owner = Owner::Request(id);
             while self.calls.room() > 0 && self.calls.outstanding(owner) < share {
-                let allowance = self.calls.allowance(self.requests.long_lists());
+                let allowance = self.calls.allowance(long_lists, self.bulk.is_up());
                 let want = self.requests.question(id).and_then(|question| question.want(allowance));
                 let Some(want) = want else { break };
+                if want.kind == Kind::Listing {
+                    long_lists = self.requests.long_lists();
+                }
                 self.call(owner, want, now);
             }
         }
@@ -156,11 +143,14 @@ impl Seat {
         let Want { slot, request, kind } = want;
         let call = Call { owner, slot, subject: request.subject.clone(), kind, since: now };
         let number = self.calls.add(call);
-        self.actions.push(Action::Send(Outgoing {
+        let in_bulk = kind.in_bulk().is_some();
+        let inbox = if in_bulk { self.bulk_inbox() } else { self.inbox() };
+        let message = Outgoing {
             subject: request.subject,
-            reply: Some(format!("{}.{number}", self.inbox())),
+            reply: Some(format!("{inbox}.{number}")),
             headers: request.headers,
             body: request.body.into(),
-        }));
+        };
+        self.actions.push(if in_bulk { Action::SendBulk(message) } else { Action::Send(message) });
     }
 }

@@ -14,7 +14,7 @@ const MAX_LISTINGS: usize = 4;
 /// How many long lists of keys are kept at a time: one of 100 000 keys takes ten megabytes.
 const MAX_LONG_LISTS: usize = 2;
 
-/// How many of them may be for batches: those answers can be megabytes too, in many messages.
+/// How many of them may read in bulk: those answers can be megabytes too, in many messages.
 const MAX_BATCHES: usize = 8;
 
 /// How many bytes of large values are awaited at a time, over all who read.
@@ -29,7 +29,7 @@ const FORGETTING: usize = 16 * 1024;
 /// How long an answer is awaited.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the next message of a batch is awaited: there is another way to read what it was to bring.
+/// How long the next message of a read in bulk is awaited: there is another way to read what it was to bring.
 const BATCH_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whom an answer is for.
@@ -56,7 +56,7 @@ pub(super) struct Call {
 
 impl Call {
     fn due(&self) -> Duration {
-        self.since + if matches!(self.kind, Kind::Batch(_)) { BATCH_PATIENCE } else { PATIENCE }
+        self.since + if self.kind.in_bulk().is_some() { BATCH_PATIENCE } else { PATIENCE }
     }
 }
 
@@ -77,7 +77,7 @@ impl Calls {
     pub(super) fn add(&mut self, call: Call) -> u64 {
         self.last_number += 1;
         self.listings += usize::from(call.kind == Kind::Listing);
-        self.batches += usize::from(matches!(call.kind, Kind::Batch(_)));
+        self.batches += usize::from(call.kind.in_bulk().is_some());
         self.large_bytes += large_bytes(call.kind);
         *self.outstanding.entry(call.owner).or_default() += 1;
         self.by_number.insert(self.last_number, call);
@@ -93,13 +93,14 @@ impl Calls {
         (MAX_OUTSTANDING - 1).saturating_sub(self.by_number.len())
     }
 
-    /// What may be sent beside single requests, with so many long lists of keys at hand.
-    pub(super) const fn allowance(&self, long_lists: usize) -> Allowance {
+    /// What may be sent beside single requests, with so many long lists of keys at hand; in bulk only if there is a
+    /// connection for it.
+    pub(super) const fn allowance(&self, long_lists: usize, bulk_is_up: bool) -> Allowance {
         // One value at a time is always read, however large it is.
         let large_bytes = if self.large_bytes == 0 { usize::MAX } else { MAX_LARGE_BYTES };
         Allowance {
             listing: self.listings < MAX_LISTINGS,
-            batch: self.batches < MAX_BATCHES,
+            batch: bulk_is_up && self.batches < MAX_BATCHES,
             long_list: long_lists < MAX_LONG_LISTS,
             large_bytes: large_bytes.saturating_sub(self.large_bytes),
         }
@@ -121,12 +122,9 @@ impl Calls {
         self.outstanding.get(&owner).copied().unwrap_or(0)
     }
 
-    /// The buckets out of which batches are awaited.
-    pub(super) fn batched(&self) -> impl Iterator<Item = Bucket> {
-        self.by_number.values().filter_map(|call| match call.kind {
-            Kind::Batch(bucket) => Some(bucket),
-            Kind::Single | Kind::Value { .. } | Kind::Listing => None,
-        })
+    /// Takes out those that read in bulk.
+    pub(super) fn take_bulk(&mut self) -> Vec<Call> {
+        self.take(|call| call.kind.in_bulk().is_some())
     }
 
     /// Whom the answer to `number` is for; `None` if it is no longer awaited. An answer settles the request, but for
@@ -183,7 +181,7 @@ impl Calls {
     fn remove(&mut self, number: u64) -> Option<Call> {
         let call = self.by_number.remove(&number)?;
         self.listings -= usize::from(call.kind == Kind::Listing);
-        self.batches -= usize::from(matches!(call.kind, Kind::Batch(_)));
+        self.batches -= usize::from(call.kind.in_bulk().is_some());
         self.large_bytes -= large_bytes(call.kind);
         if let Some(count) = self.outstanding.get_mut(&call.owner) {
             *count -= 1;
@@ -220,16 +218,16 @@ mod tests {
     #[test]
     fn large_values_are_awaited_up_to_a_number_of_bytes_and_small_ones_take_none_of_it() {
         let mut calls = Calls::default();
-        assert_eq!(calls.allowance(0).large_bytes, usize::MAX, "one is always read, however large");
+        assert_eq!(calls.allowance(0, false).large_bytes, usize::MAX, "one is always read, however large");
         calls.add(value(LARGE_BYTES));
-        assert_eq!(calls.allowance(0).large_bytes, usize::MAX);
+        assert_eq!(calls.allowance(0, false).large_bytes, usize::MAX);
         let large = calls.add(value(3 * 1024 * 1024));
         calls.add(value(3 * 1024 * 1024));
-        assert_eq!(calls.allowance(0).large_bytes, 2 * 1024 * 1024);
+        assert_eq!(calls.allowance(0, false).large_bytes, 2 * 1024 * 1024);
         calls.settle(large);
-        assert_eq!(calls.allowance(0).large_bytes, 5 * 1024 * 1024);
+        assert_eq!(calls.allowance(0, false).large_bytes, 5 * 1024 * 1024);
         calls.clear();
-        assert_eq!(calls.allowance(0).large_bytes, usize::MAX);
+        assert_eq!(calls.allowance(0, false).large_bytes, usize::MAX);
     }
 
     #[test]

@@ -44,6 +44,8 @@ impl Seat {
         self.link = Link::Up { server, max_payload, move_at: None, since: now, attempts };
         self.denied_subscriptions.clear();
         self.abandon_calls();
+        // It may lead to another bus than this one.
+        self.close_bulk(now);
         if self.stopping.is_some() {
             self.actions.push(Action::StopListening);
         }
@@ -83,9 +85,6 @@ impl Seat {
         let wait = FIRST_RECONNECT.saturating_mul(1 << attempts.min(8)).min(LAST_RECONNECT);
         let wait = wait.mul_f64(1.0 - self.jitter() / 2.0);
         self.link = Link::Down { retry: now + wait, attempts, why };
-        for bucket in self.calls.batched().collect::<Vec<_>>() {
-            self.batches.broke(bucket, now);
-        }
         self.abandon_calls();
     }
 
@@ -103,6 +102,10 @@ impl Seat {
         let subject = words.split('"').nth(1).unwrap_or_default();
         let lower = words.to_ascii_lowercase();
         if lower.starts_with("permissions violation for subscription") {
+            if subject.starts_with(&self.bulk_inbox()) {
+                self.actions.push(Action::CloseBulk);
+                return self.bulk_down(words, now);
+            }
             self.denied_subscriptions.insert(subject.to_owned());
             // A right that is granted later takes effect on the next connection only.
             if let Link::Up { move_at, .. } = &mut self.link {

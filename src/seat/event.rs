@@ -42,12 +42,19 @@ pub enum Event {
         /// The answer.
         body: Vec<u8>,
     },
-    /// A part came of the answer to a request for a batch.
+    /// A part came of the answer to a request in bulk.
     Part {
         /// The number that the request was sent with.
         call: u64,
         /// The part.
         part: Part,
+    },
+    /// The connection for reads in bulk is up.
+    BulkUp,
+    /// It ended, or an attempt to make it failed.
+    BulkDown {
+        /// Why, in words for people.
+        why: String,
     },
     /// So many messages were dropped before the loop saw them, since they came faster than it turned.
     Overrun(u64),

@@ -5,7 +5,7 @@
 //! newer than their state are never given for it.
 
 use super::values::Found;
-use crate::wire::jetstream::State;
+use crate::wire::stream::State;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -24,6 +24,11 @@ impl Known {
     /// Whether it still holds for a bucket of this state.
     pub(super) fn is_of(&self, state: Option<&State>) -> bool {
         state == Some(&self.state)
+    }
+
+    /// All keys, in order.
+    pub(super) fn keys(&self) -> Vec<String> {
+        self.found.iter().map(|(key, _)| key.clone()).collect()
     }
 
     /// What stood under `keys`, which are in order.

@@ -2,7 +2,8 @@
 
 use super::failure::Cause;
 use crate::bucket::Bucket;
-use crate::wire::jetstream::{self, KeyPage, Request, State};
+use crate::wire::jetstream::{self, KeyPage, Request};
+use crate::wire::stream::State;
 
 /// How often a list is begun again because the bucket changed between its pages.
 const MAX_RESTARTS: u32 = 3;

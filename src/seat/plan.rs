@@ -5,7 +5,6 @@ use super::failure::Cause;
 use super::question::{Allowance, Slot, Want};
 use super::scan::{Scan, Scanned};
 use super::values::Found;
-use crate::bucket::Bucket;
 use crate::name;
 use crate::registry::{self, Entry};
 use crate::wire::jetstream::{self, Request};
@@ -47,7 +46,7 @@ impl Planning {
     /// Begins to read.
     #[expect(clippy::new_without_default, reason = "beginning is a step, not a value")]
     pub fn new() -> Self {
-        Planning { scan: Scan::new(Bucket::Registry, None, None, false), stored: Vec::new() }
+        Planning { scan: Scan::of_registry(None), stored: Vec::new() }
     }
 
     /// The next request to send and the slot that its answer belongs to, if there is one to send now.
@@ -67,7 +66,8 @@ impl Planning {
         loop {
             match self.scan.next() {
                 Scanned::Waiting => return Ok(None),
-                Scanned::Listed(keys) => self.scan.read(keys),
+                Scanned::Listed => self.scan.pick(None, usize::MAX, |_| true),
+                Scanned::Indexed | Scanned::Entry(..) | Scanned::Told => {}
                 Scanned::Key(key, found) => self.stored.push((key, found)),
                 Scanned::End => return Ok(Some(decide(std::mem::take(&mut self.stored)))),
             }

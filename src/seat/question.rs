@@ -6,17 +6,23 @@ mod reach;
 mod survey;
 
 use super::failure::{Cause, Refusal};
+use super::index::Shelf;
 use super::known::Known;
+use super::scan::Scan;
 use crate::bucket::Bucket;
 use crate::wire::answer::Identity;
 use crate::wire::direct::Part;
 use crate::wire::jetstream::Request;
 use crate::wire::request::{Ask, What};
 use page::PageQuestion;
-use std::collections::{BTreeMap, BTreeSet};
+use reach::node_token;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use survey::Survey;
+
+/// How many keys are looked at in one go: whoever asks for something else meanwhile waits no longer than that takes.
+const SLICE: usize = 256;
 
 /// What a question needs to know to fit its answer.
 #[derive(Debug, Clone)]
@@ -25,8 +31,10 @@ pub(super) struct Frame {
     pub(super) page_bytes: usize,
     /// Which seat answers.
     pub(super) seat: Identity,
-    /// The buckets whose values may be read in batches.
-    pub(super) batches: BTreeSet<Bucket>,
+    /// The buckets of which more than so many keys may be read in bulk.
+    pub(super) bulk: BTreeMap<Bucket, usize>,
+    /// What is known of the buckets.
+    pub(super) shelf: Rc<Shelf>,
     /// How many bytes the answer with a value of each bucket had of late, where that is known.
     pub(super) value_bytes: BTreeMap<Bucket, usize>,
     /// The time since 1970, to count ages from.
@@ -49,9 +57,11 @@ pub(super) struct Want {
 pub enum Slot {
     /// A list of keys.
     Listing,
+    /// A look at the bucket in numbers.
+    Look,
     /// The value at this position, or the outcome of this write.
     Value(usize),
-    /// The batch of values of this number.
+    /// The read in bulk of this number.
     Batch(usize),
 }
 
@@ -68,12 +78,22 @@ pub(super) enum Kind {
     Batch(Bucket),
 }
 
+impl Kind {
+    /// The bucket that is read in bulk.
+    pub(super) const fn in_bulk(self) -> Option<Bucket> {
+        match self {
+            Kind::Batch(bucket) => Some(bucket),
+            Kind::Single | Kind::Value { .. } | Kind::Listing => None,
+        }
+    }
+}
+
 /// What may be sent just now beside single requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Allowance {
     /// A request that lists keys.
     pub(super) listing: bool,
-    /// A request for a batch.
+    /// A request in bulk.
     pub(super) batch: bool,
     /// A long list of keys may be kept.
     pub(super) long_list: bool,
@@ -88,6 +108,15 @@ pub(super) enum Question {
     Page(PageQuestion),
     /// What several buckets say together.
     Survey(Survey),
+}
+
+impl Frame {
+    /// Reads what `ask` is about in `bucket`, or more.
+    fn scan(&self, bucket: Bucket, ask: &Ask) -> Scan {
+        let value_bytes = self.value_bytes.get(&bucket).copied();
+        let in_bulk = self.bulk.get(&bucket).copied();
+        Scan::new(bucket, node_token(ask), value_bytes, in_bulk, Rc::clone(&self.shelf))
+    }
 }
 
 impl Question {
@@ -126,6 +155,47 @@ impl Question {
         match self {
             Question::Page(page) => page.heard_part(slot, part),
             Question::Survey(survey) => survey.heard_part(slot, part),
+        }
+    }
+
+    /// Reads `bucket` one by one from now on, or all if there is none.
+    pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
+        match self {
+            Question::Page(page) => page.leave_bulk(bucket),
+            Question::Survey(survey) => survey.leave_bulk(bucket),
+        }
+    }
+
+    /// Whether it would come to an answer sooner if it left reads in bulk: a page needs but a part of a bucket.
+    pub(super) const fn had_better_leave_bulk(&self) -> bool {
+        match self {
+            Question::Page(page) => page.is_following(),
+            Question::Survey(_) => false,
+        }
+    }
+
+    /// Whether it waits for the connection for reads in bulk.
+    pub(super) fn waits_for_bulk(&self) -> bool {
+        match self {
+            Question::Page(page) => page.waits_for_bulk(),
+            Question::Survey(survey) => survey.waits_for_bulk(),
+        }
+    }
+
+    /// Whether there is more to do without hearing anything: a long answer is made in slices, so that nobody waits for
+    /// the whole of it.
+    pub(super) const fn is_busy(&self) -> bool {
+        match self {
+            Question::Page(page) => page.is_busy(),
+            Question::Survey(survey) => survey.is_busy(),
+        }
+    }
+
+    /// Does one more slice.
+    pub(super) fn go_on(&mut self) {
+        match self {
+            Question::Page(page) => page.advance(),
+            Question::Survey(survey) => survey.advance(),
         }
     }
 

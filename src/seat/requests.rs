@@ -2,10 +2,12 @@
 //! answer never speaks of a time before its request.
 
 use super::failure::Refusal;
+use super::index::Shelf;
 use super::known::Known;
 use super::question::{Frame, Question};
+use crate::bucket::Bucket;
 use crate::wire::request::Ask;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,6 +16,9 @@ const MAX_UNDER_WAY: usize = 64;
 
 /// How many requests wait their turn beside as many as may be worked on.
 const MAX_WAITING: usize = 1024;
+
+/// How long a page may wait for its keys in bulk. What was read by then is not lost: it is known to the next.
+const BULK_PATIENCE: Duration = Duration::from_millis(1500);
 
 /// How long a request may take from its arrival to its answer.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -36,6 +41,14 @@ struct UnderWay {
     question: Question,
 }
 
+impl UnderWay {
+    /// When it had better leave reads in bulk.
+    fn slow_at(&self) -> Option<Duration> {
+        let asker = self.askers.front().filter(|_| self.question.had_better_leave_bulk())?;
+        Some(asker.since + BULK_PATIENCE)
+    }
+}
+
 /// A question that has its answer.
 #[derive(Debug)]
 pub(super) struct Answered {
@@ -56,6 +69,8 @@ pub(super) struct Requests {
     last_id: u64,
     /// The registry as a question last read it.
     registry: Option<Rc<Known>>,
+    /// What is known of the other buckets.
+    shelf: Rc<Shelf>,
 }
 
 impl Requests {
@@ -120,12 +135,64 @@ impl Requests {
         self.waiting = again.into();
         // The next connection may lead to another bus.
         self.registry = None;
+        self.shelf.clear();
         self.changed = true;
     }
 
     /// The questions under way.
     pub(super) fn ids(&self) -> Vec<u64> {
         self.under_way.iter().map(|under_way| under_way.id).collect()
+    }
+
+    /// Where the indexes of the buckets are.
+    pub(super) fn shelf(&self) -> Rc<Shelf> {
+        Rc::clone(&self.shelf)
+    }
+
+    /// Has all questions read `bucket` one by one from now on, or everything if there is none.
+    pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
+        self.under_way.iter_mut().for_each(|under_way| under_way.question.leave_bulk(bucket));
+    }
+
+    /// Has those read one by one that have waited too long for reads in bulk.
+    pub(super) fn leave_slow_bulk(&mut self, now: Duration) {
+        for under_way in &mut self.under_way {
+            if under_way.slow_at().is_some_and(|at| now >= at) {
+                under_way.question.leave_bulk(None);
+            }
+        }
+    }
+
+    /// The buckets that questions have found cannot be followed, and why.
+    pub(super) fn take_unfit(&self) -> BTreeMap<Bucket, &'static str> {
+        self.shelf.take_unfit()
+    }
+
+    /// Whether one of the questions has more to do without hearing anything.
+    pub(super) fn is_busy(&self) -> bool {
+        self.under_way.iter().any(|under_way| under_way.question.is_busy())
+    }
+
+    /// Has each of those do a slice.
+    pub(super) fn go_on(&mut self) {
+        for under_way in self.under_way.iter_mut().filter(|under_way| under_way.question.is_busy()) {
+            under_way.question.go_on();
+        }
+    }
+
+    /// Whether one of the questions waits for the connection for reads in bulk.
+    pub(super) fn wait_for_bulk(&self) -> bool {
+        self.under_way.iter().any(|under_way| under_way.question.waits_for_bulk())
+    }
+
+    /// Whether nothing is known of the buckets but the registry.
+    pub(super) fn know_nothing(&self) -> bool {
+        self.shelf.is_empty()
+    }
+
+    /// Forgets what is known of the buckets.
+    pub(super) fn forget(&self) {
+        self.shelf.clear();
     }
 
     /// The question `id`, if it is still under way.
@@ -155,10 +222,12 @@ impl Requests {
         Some(Answered { id, askers, outcome })
     }
 
-    /// When the first of them has waited too long.
+    /// When the first of them has waited too long, for its answer or for reads in bulk.
     pub(super) fn due(&self) -> Option<Duration> {
         let oldest = self.under_way.iter().filter_map(|under_way| under_way.askers.front());
-        oldest.chain(self.waiting.front().map(|(_, asker)| asker)).map(|asker| asker.since + PATIENCE).min()
+        let late =
+            oldest.chain(self.waiting.front().map(|(_, asker)| asker)).map(|asker| asker.since + PATIENCE);
+        late.chain(self.under_way.iter().filter_map(UnderWay::slow_at)).min()
     }
 
     /// Ends with what they have by now the questions whose time is up.
@@ -210,13 +279,14 @@ mod tests {
     use super::*;
     use crate::wire::answer::Identity;
     use crate::wire::request::What;
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     fn frame() -> Frame {
         Frame {
             page_bytes: 1024,
             seat: Identity { id: String::new(), version: String::new() },
-            batches: BTreeSet::new(),
+            bulk: BTreeMap::new(),
+            shelf: Rc::default(),
             value_bytes: BTreeMap::new(),
             clock: Duration::ZERO,
         }

@@ -19,11 +19,18 @@ const FIRST_WINDOW: usize = 4;
 /// How many bytes of answers a reading expects at a time; with large values the window narrows to keep to it.
 const WINDOW_BYTES: usize = 4 * 1024 * 1024;
 
-/// How many keys a batch asks for. The bus takes up to 1024, but answers nobody else from the bucket meanwhile.
-const BATCH_KEYS: usize = 128;
+/// How many keys a batch asks for. The bus takes up to 1024.
+const BATCH_KEYS: usize = 256;
+
+/// How many bytes of keys end it sooner: the bus may take no message of more than 16 KiB.
+const BATCH_BYTES: usize = 8 * 1024;
 
 /// How many keys may be asked for in batches ahead of the first whose value is missing.
-const BATCH_WINDOW: usize = 2 * BATCH_KEYS;
+const BATCH_WINDOW: usize = 3 * BATCH_KEYS;
+
+/// How often keys are asked for again because the server that answered does not know the newest writes yet: in a
+/// cluster any server that has a copy may answer.
+const MAX_LAGS: u32 = 8;
 
 /// What the bus has under a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +56,11 @@ pub(super) struct Marker {
 }
 
 impl Found {
+    /// Whether there is nothing.
+    pub(super) const fn is_gone(&self) -> bool {
+        matches!(self, Found::Gone { .. })
+    }
+
     /// The message that is there.
     pub(super) const fn message(&self) -> Option<&Message> {
         match self {
@@ -91,6 +103,8 @@ pub(super) struct Values {
     since: u64,
     batches: BTreeMap<usize, Batch>,
     last_batch: usize,
+    /// How often a batch was asked for again because the server that answered does not know the newest writes.
+    lags: u32,
 }
 
 /// A batch under way.
@@ -127,6 +141,7 @@ impl Values {
             since: batches_since.unwrap_or_default(),
             batches: BTreeMap::new(),
             last_batch: 0,
+            lags: 0,
         }
     }
 
@@ -170,7 +185,8 @@ impl Values {
             return None;
         }
         let mut missing = HashMap::new();
-        while missing.len() < BATCH_KEYS {
+        let mut bytes = 0;
+        while missing.len() < BATCH_KEYS && bytes < BATCH_BYTES {
             let at = match self.again.pop_front() {
                 Some(at) => at,
                 None if self.asked - self.given >= BATCH_WINDOW => break,
@@ -190,6 +206,7 @@ impl Values {
                 return Some(want);
             }
             if is_nameable(key) {
+                bytes += self.prefix.len() + key.len();
                 missing.insert(key.clone(), at);
             }
         }
@@ -233,8 +250,14 @@ impl Values {
                 batch.brought.insert(at, message.into());
                 Ok(())
             }
-            Part::End { up_to, .. } if up_to < self.since => {
-                Err("the server that answered does not know the newest writes yet".to_owned())
+            Part::End { up_to, .. } if up_to.is_none_or(|up_to| up_to < self.since) => {
+                self.lags += 1;
+                if self.lags > MAX_LAGS {
+                    return Err("the server that answered does not know the newest writes yet".to_owned());
+                }
+                let Batch { missing, brought, .. } = self.batches.remove(&number).unwrap_or_default();
+                self.ask_again(missing.into_values().chain(brought.into_keys()));
+                Ok(())
             }
             Part::End { left_out: 1.., .. } if batch.brought.is_empty() => {
                 Err("the answer is empty".to_owned())
@@ -249,6 +272,11 @@ impl Values {
                 }
                 Ok(())
             }
+            // None of the keys has a message, which the keys asked for one by one will show.
+            Part::Void(why) if why.starts_with("404") => {
+                self.give_up_batch(number);
+                Ok(())
+            }
             Part::Void(why) => Err(why),
         }
     }
@@ -259,6 +287,22 @@ impl Values {
         if let Some(Batch { missing, brought, .. }) = self.batches.remove(&number) {
             self.ask_again(missing.into_values().chain(brought.into_keys()));
         }
+    }
+
+    /// Reads one by one from now on, what is awaited in batches too.
+    pub(super) fn leave_batches(&mut self) {
+        self.in_batches = false;
+        for number in self.batches.keys().copied().collect::<Vec<_>>() {
+            self.give_up_batch(number);
+        }
+    }
+
+    /// Whether it is to ask in batches and has not been able to.
+    pub(super) fn waits_for_batch(&self) -> bool {
+        self.in_batches
+            && self.batches.is_empty()
+            && !self.keys.is_empty()
+            && !self.found.contains_key(&self.given)
     }
 
     fn ask_again(&mut self, positions: impl Iterator<Item = usize>) {
@@ -310,6 +354,9 @@ mod tests {
     use super::*;
 
     const ALL: Allowance = Allowance { listing: true, batch: true, long_list: true, large_bytes: usize::MAX };
+
+    /// The end of a batch of a server that does not know what was written under the sequence 9.
+    const LAGS: Part = Part::End { left_out: 0, after: 0, up_to: Some(8) };
 
     fn message(key: &str) -> Message {
         Message {
@@ -394,7 +441,7 @@ mod tests {
         assert_eq!(wanted(&mut values), [Slot::Batch(1)]);
         assert_eq!(values.heard_part(1, part("c", 4, 0)), Ok(()));
         assert_eq!(values.heard_part(1, part("a", 7, 4)), Ok(()));
-        assert_eq!(values.heard_part(1, Part::End { left_out: 0, after: 7, up_to: 9 }), Ok(()));
+        assert_eq!(values.heard_part(1, Part::End { left_out: 0, after: 7, up_to: Some(9) }), Ok(()));
         let keys: Vec<_> = std::iter::from_fn(|| values.next()).collect();
         assert!(
             matches!(&keys[..], [(a, Found::Message(_)), (b, Found::Gone { marker: None }), (c, Found::Message(_))]
@@ -407,7 +454,7 @@ mod tests {
         let mut values = values(&["a", "b"], Some(9));
         wanted(&mut values);
         values.heard_part(1, part("b", 4, 0)).unwrap();
-        values.heard_part(1, Part::End { left_out: 1, after: 4, up_to: 9 }).unwrap();
+        values.heard_part(1, Part::End { left_out: 1, after: 4, up_to: Some(9) }).unwrap();
         let want = values.want(ALL).unwrap();
         assert_eq!(want.slot, Slot::Batch(2));
         assert!(
@@ -419,12 +466,8 @@ mod tests {
     fn a_batch_that_cannot_be_trusted_is_read_one_by_one() {
         for (bad, why) in [
             (part("b", 6, 5), "a message is missing in the answer"),
-            (Part::End { left_out: 0, after: 5, up_to: 9 }, "a message is missing in the answer"),
+            (Part::End { left_out: 0, after: 5, up_to: Some(9) }, "a message is missing in the answer"),
             (part("z", 6, 4), "the answer brings a key that was not asked for"),
-            (
-                Part::End { left_out: 0, after: 4, up_to: 8 },
-                "the server that answered does not know the newest writes yet",
-            ),
             (Part::Void("408 Empty Request".to_owned()), "408 Empty Request"),
         ] {
             let mut values = values(&["a", "b", "c"], Some(9));
@@ -443,7 +486,7 @@ mod tests {
         wanted(&mut values);
         values.heard_part(1, part("a", 4, 0)).unwrap();
         assert_eq!(values.next(), None);
-        values.heard_part(1, Part::End { left_out: 0, after: 4, up_to: 9 }).unwrap();
+        values.heard_part(1, Part::End { left_out: 0, after: 4, up_to: Some(9) }).unwrap();
         let found = Found::Message(Message { sequence: 4, ..message("a") });
         assert_eq!(values.next(), Some(("a".to_owned(), found)));
     }
@@ -458,8 +501,21 @@ mod tests {
         );
         assert_eq!(wanted(&mut values), [Slot::Batch(1), Slot::Batch(2)]);
         values.give_up_batch(1);
-        let lags = Part::End { left_out: 0, after: 0, up_to: 8 };
-        assert!(values.heard_part(2, lags).is_err());
+        values.heard_part(2, LAGS).unwrap();
+        assert_eq!(values.next(), None);
+    }
+
+    #[test]
+    fn a_server_that_does_not_know_the_newest_writes_is_asked_again_and_not_for_ever() {
+        let mut values = values(&["a"], Some(9));
+        for batch in 1..=MAX_LAGS as usize {
+            assert_eq!(wanted(&mut values), [Slot::Batch(batch)]);
+            values.heard_part(batch, LAGS).unwrap();
+            assert_eq!(values.next(), None);
+        }
+        assert_eq!(wanted(&mut values), [Slot::Batch(9)]);
+        let why = values.heard_part(9, LAGS).unwrap_err();
+        assert_eq!(why, "the server that answered does not know the newest writes yet");
     }
 
     #[test]

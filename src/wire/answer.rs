@@ -1,7 +1,6 @@
 //! The answer body of the verb. Entries are rendered one by one, so that a page ends before it outgrows a message.
 
 use super::Headers;
-use super::jetstream::Message;
 use super::object::Object;
 use super::request::What;
 use crate::bucket::{Bucket, Malformed, Why};
@@ -152,15 +151,15 @@ pub struct Complaint<'a> {
 }
 
 impl<'a> Complaint<'a> {
-    /// That `key` is malformed; `message` is the newest one under it, if it could be read.
-    pub fn new(key: &'a str, malformed: &'a Malformed, message: Option<&'a Message>) -> Self {
+    /// That `key` is malformed; `written` is the sequence and the time of its last write, if they could be read.
+    pub fn new(key: &'a str, malformed: &'a Malformed, written: Option<(u64, &'a str)>) -> Self {
         Complaint {
             bucket: None,
             key,
             why: malformed.why,
             detail: &malformed.detail,
-            revision: message.map(|message| message.sequence),
-            at: message.map(|message| message.at.as_str()),
+            revision: written.map(|(sequence, _)| sequence),
+            at: written.map(|(_, at)| at),
         }
     }
 
@@ -235,7 +234,15 @@ impl Page {
     }
 
     /// Adds complaints that belong to no place: `listed` of `total`.
-    pub fn complain(&mut self, listed: Vec<String>, total: usize) {
+    pub fn complain(&mut self, mut listed: Vec<String>, total: usize) {
+        // They take half of the page at the most: what does not fit is only counted.
+        let mut room = self.budget.saturating_sub(self.used) / 2;
+        let fit = listed.iter().take_while(|complaint| {
+            let fits = complaint.len() < room;
+            room = room.saturating_sub(complaint.len() + 1);
+            fits
+        });
+        listed.truncate(fit.count());
         self.used += listed.iter().map(|complaint| complaint.len() + 1).sum::<usize>();
         self.malformed_total += total;
         self.placeless += listed.len();
@@ -457,6 +464,18 @@ mod tests {
         assert!(page.add("a", Some("x".repeat(50)), vec![]));
         assert!(page.add("b", Some("x".repeat(40)), vec![]));
         assert!(!page.add("c", Some("x".repeat(10)), vec![]));
+    }
+
+    #[test]
+    fn complaints_without_a_place_leave_half_of_the_page_to_the_entries() {
+        let seat = Identity { id: "i".to_owned(), version: "0.1.0".to_owned() };
+        let budget = 16 * 1024;
+        let mut page = Page::new(10, budget);
+        page.complain(vec![format!("\"{}\"", "c".repeat(1022)); 100], 120);
+        assert!(page.add("x", Some("1".to_owned()), vec![]));
+        let body = page.to_json(What::Drift, Some(true), "{}", &seat);
+        assert_eq!(body.matches("cc\"").count(), 6, "as many as fit 7 KiB");
+        assert!(body.contains(r#""malformed_total":120"#) && body.len() < budget);
     }
 
     #[test]

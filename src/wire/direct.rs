@@ -1,17 +1,23 @@
-//! Direct get in batches: many values for one request, on servers of 2.11 and newer.
+//! Direct get in batches: many messages for one request, on servers of 2.11 and newer.
 //!
-//! The answer is a message for each key, then one that says how it ended. What a message is comes as headers beside
-//! those that were stored with it, so whoever wrote a message can put the same names there: a header that stands
-//! twice makes the whole answer void, and so does a stored message that poses as the end. So does a gap: each message
-//! names the one sent before it.
+//! The answer is the messages, then one that says how it ended. What a message is comes as headers beside those that
+//! were stored with it, so whoever wrote a message can put the same names there: a header that stands twice makes the
+//! whole answer void, and so does a stored message that poses as words of the bus. So does a gap: each message names
+//! the one sent before it.
 
 use super::Headers;
 use super::jetstream::{Message, Request};
 use crate::bucket::Bucket;
 use serde::Serialize;
 
-/// How many bytes of values one answer brings, about.
+/// What the subjects of these requests start with; the stream's name follows.
+pub const GET: &str = "$JS.API.DIRECT.GET.";
+
+/// How many bytes of messages one answer brings, about.
 const MAX_BYTES: usize = 1024 * 1024;
+
+/// The same for one that follows what was written: it is many messages long.
+const MAX_BYTES_FOLLOWED: usize = 4 * MAX_BYTES;
 
 /// Asks for the newest messages of `keys`.
 pub fn get(bucket: Bucket, keys: &[&str]) -> Request {
@@ -24,17 +30,33 @@ pub fn get(bucket: Bucket, keys: &[&str]) -> Request {
     let prefix = bucket.subject_prefix();
     let multi_last = keys.iter().map(|key| format!("{prefix}{key}")).collect();
     Request {
-        subject: format!("$JS.API.DIRECT.GET.{}", bucket.stream()),
+        subject: format!("{GET}{}", bucket.stream()),
         headers: Headers::new(),
         body: serde_json::to_vec(&Body { multi_last, batch: keys.len(), max_bytes: MAX_BYTES })
             .expect("keys are text"),
     }
 }
 
+/// Asks for at most `messages` of `bucket` in the order in which they were written, from the sequence `from` on.
+pub fn follow(bucket: Bucket, from: u64, messages: usize) -> Request {
+    #[derive(Serialize)]
+    struct Body {
+        seq: u64,
+        batch: usize,
+        max_bytes: usize,
+    }
+    Request {
+        subject: format!("{GET}{}", bucket.stream()),
+        headers: Headers::new(),
+        body: serde_json::to_vec(&Body { seq: from, batch: messages, max_bytes: MAX_BYTES_FOLLOWED })
+            .expect("numbers are text"),
+    }
+}
+
 /// One message of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// The newest message of a key.
+    /// A message: of the keys that were named the newest, else the next that is still there.
     Message {
         /// The message.
         message: Message,
@@ -47,8 +69,8 @@ pub enum Part {
         left_out: u64,
         /// The sequence of the message sent before it.
         after: u64,
-        /// The last sequence of the bucket as the server that answered knows it.
-        up_to: u64,
+        /// The last sequence of the bucket as the server that answered knows it, if it says so.
+        up_to: Option<u64>,
     },
     /// The answer is of no use: why.
     Void(String),
@@ -57,40 +79,79 @@ pub enum Part {
 /// What the bus puts beside the headers of each message that it has stored.
 const OF_A_STORED_MESSAGE: [&str; 3] = ["Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp"];
 
-/// Reads one message of an answer. `header` gives all values of a header.
+/// What a message has under the name of a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Header<'a> {
+    /// Nothing.
+    Missing,
+    /// One value.
+    One(&'a str),
+    /// Several values.
+    Several,
+}
+
+impl<'a> Header<'a> {
+    /// Its value, if it has one and only one.
+    fn single(self, name: &str) -> Result<&'a str, String> {
+        match self {
+            Header::One(value) => Ok(value),
+            Header::Missing => Err(format!("the header {name} is missing")),
+            Header::Several => Err(format!("the header {name} stands twice")),
+        }
+    }
+
+    fn number(self, name: &str) -> Result<u64, String> {
+        self.single(name)?.parse().map_err(|_| format!("the header {name} is no number"))
+    }
+}
+
+impl<'a> FromIterator<&'a str> for Header<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(values: I) -> Self {
+        let mut values = values.into_iter();
+        match (values.next(), values.next()) {
+            (None, _) => Header::Missing,
+            (Some(value), None) => Header::One(value),
+            _ => Header::Several,
+        }
+    }
+}
+
+/// Reads one message of an answer. `header` gives what it has under a name.
 pub fn parse<'a, F>(header: F, body: Vec<u8>) -> Part
 where
-    F: Fn(&str) -> Vec<&'a str>,
+    F: Fn(&str) -> Header<'a>,
 {
-    let single = |name: &str| match header(name)[..] {
-        [value] => Ok(value),
-        [] => Err(format!("the header {name} is missing")),
-        _ => Err(format!("the header {name} stands twice")),
-    };
-    let number = |name: &str| single(name)?.parse().map_err(|_| format!("the header {name} is no number"));
-    let part = || match header("Status")[..] {
-        [] => Ok(Part::Message {
+    let single = |name: &str| header(name).single(name);
+    let number = |name: &str| header(name).number(name);
+    let part = || match header("Status") {
+        Header::Missing => Ok(Part::Message {
             message: Message {
                 subject: single("Nats-Subject")?.to_owned(),
                 sequence: number("Nats-Sequence")?,
                 at: single("Nats-Time-Stamp")?.to_owned(),
-                deleted: header("KV-Operation").iter().any(|operation| *operation != "PUT")
-                    || !header("Nats-Marker-Reason").is_empty(),
+                deleted: !matches!(header("KV-Operation"), Header::Missing | Header::One("PUT"))
+                    || header("Nats-Marker-Reason") != Header::Missing,
                 header_fault: None,
                 value: body,
             },
             after: number("Nats-Last-Sequence")?,
         }),
-        // The bus puts these beside whatever is stored, and never into the end.
-        ["204"] if OF_A_STORED_MESSAGE.iter().any(|name| !header(name).is_empty()) => {
-            Err("a stored message poses as the end".to_owned())
+        // The bus puts these beside whatever is stored, and never into words of its own.
+        Header::One(_) if OF_A_STORED_MESSAGE.iter().any(|name| header(name) != Header::Missing) => {
+            Err("a stored message poses as one of the bus".to_owned())
         }
-        ["204"] => Ok(Part::End {
+        Header::One("204") => Ok(Part::End {
             left_out: number("Nats-Num-Pending")?,
             after: number("Nats-Last-Sequence")?,
-            up_to: number("Nats-UpTo-Sequence")?,
+            up_to: match header("Nats-UpTo-Sequence") {
+                Header::Missing => None,
+                up_to => Some(up_to.number("Nats-UpTo-Sequence")?),
+            },
         }),
-        _ => Err(format!("{} {}", header("Status").join(" "), header("Description").join(" "))),
+        Header::One(status) => {
+            Err(format!("{status} {}", single("Description").unwrap_or_default()).trim_end().to_owned())
+        }
+        Header::Several => Err("the header Status stands twice".to_owned()),
     };
     part().unwrap_or_else(Part::Void)
 }
@@ -108,7 +169,9 @@ mod tests {
 
     fn read(headers: &[(&'static str, &'static str)]) -> Part {
         parse(
-            |name| headers.iter().filter(|(of, _)| *of == name).map(|(_, value)| *value).collect(),
+            |name| {
+                headers.iter().filter(|(of, _)| *of == name).map(|(_, value)| *value).collect::<Header<'_>>()
+            },
             b"1".to_vec(),
         )
     }
@@ -120,6 +183,14 @@ mod tests {
         assert_eq!(
             String::from_utf8(request.body).unwrap(),
             r#"{"multi_last":["$KV.mesh-provisioner_needs.a","$KV.mesh-provisioner_needs.b"],"batch":2,"max_bytes":1048576}"#
+        );
+    }
+
+    #[test]
+    fn what_was_written_is_followed_from_a_sequence_on() {
+        assert_eq!(
+            String::from_utf8(follow(Bucket::Needs, 7, 2).body).unwrap(),
+            r#"{"seq":7,"batch":2,"max_bytes":4194304}"#
         );
     }
 
@@ -137,7 +208,7 @@ mod tests {
                 ("Nats-Last-Sequence", "6"),
                 ("Nats-UpTo-Sequence", "9")
             ]),
-            Part::End { left_out: 3, after: 6, up_to: 9 }
+            Part::End { left_out: 3, after: 6, up_to: Some(9) }
         );
     }
 
@@ -151,7 +222,9 @@ mod tests {
         );
         let ends = [("Status", "204"), ("Nats-Num-Pending", "0"), ("Nats-UpTo-Sequence", "99")];
         let forged = [&MESSAGE[..], &ends].concat();
-        assert_eq!(read(&forged), Part::Void("a stored message poses as the end".to_owned()));
+        assert_eq!(read(&forged), Part::Void("a stored message poses as one of the bus".to_owned()));
+        let forged = [&MESSAGE[..], &[("Status", "404")]].concat();
+        assert_eq!(read(&forged), Part::Void("a stored message poses as one of the bus".to_owned()));
         assert_eq!(read(&MESSAGE[1..]), Part::Void("the header Nats-Subject is missing".to_owned()));
     }
 }

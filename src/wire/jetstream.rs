@@ -1,10 +1,11 @@
 //! The four requests of the JetStream API that the seat needs, and their answers.
 //!
-//! Buckets are read through the JSON API, since headers and data come as base64 there: no stored bytes, whoever
-//! wrote them, can break the connection that reads them. Requests hold no field that one of the supported server
+//! What is read one by one is read through the JSON API, since headers and data come as base64 there: no stored bytes,
+//! whoever wrote them, can break the connection that reads them. Requests hold no field that one of the supported server
 //! lines does not know, because newer servers refuse unknown ones.
 
 use super::object::Named;
+use super::stream::State;
 use super::{Headers, MAX_LINE_BYTES};
 use crate::bucket::Bucket;
 use data_encoding::BASE64;
@@ -131,7 +132,7 @@ impl fmt::Display for ApiError {
 }
 
 #[derive(Deserialize)]
-struct ErrorBody {
+pub(super) struct ErrorBody {
     #[serde(default)]
     code: u32,
     #[serde(default)]
@@ -162,19 +163,6 @@ pub struct KeyPage {
     pub last_at: Option<String>,
     /// What tells whether the bucket has changed; `None` if the bus did not say enough.
     pub state: Option<State>,
-}
-
-/// The state of a bucket: while it is the same, so is everything in the bucket. Each write raises the last sequence;
-/// what expires or is purged leaves that as it is, but lowers the number of messages; and a bucket that was made anew
-/// or restored has another birth or another last write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
-    /// When it was made.
-    created: String,
-    /// How many messages it holds.
-    messages: u64,
-    /// The sequence and the time of its last write.
-    last: (u64, String),
 }
 
 /// Reads the answer to [`list`].
@@ -215,7 +203,7 @@ pub fn parse_keys(bucket: Bucket, body: &[u8]) -> Result<KeyPage, ApiError> {
     let last_at = state.last_ts.filter(|_| state.last_seq > 0);
     let standing = match (body.created, state.messages, &last_at) {
         (Some(created), Some(messages), Some(last_at)) => {
-            Some(State { created, messages, last: (state.last_seq, last_at.clone()) })
+            Some(State { created, messages, last_sequence: state.last_seq, last_at: last_at.clone() })
         }
         _ => None,
     };
@@ -294,6 +282,13 @@ pub struct Message {
     pub header_fault: Option<String>,
     /// The value.
     pub value: Vec<u8>,
+}
+
+impl Message {
+    /// The sequence and the time of the write.
+    pub const fn written(&self) -> (u64, &str) {
+        (self.sequence, self.at.as_str())
+    }
 }
 
 /// Reads the answer to [`get`]: `None` if the key has no message.

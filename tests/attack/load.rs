@@ -20,10 +20,9 @@ pub(crate) struct Mib(u64);
 /// Whatever is asked, and however large values are.
 pub(crate) const BOUND: Mib = Mib(64);
 
-/// With a bucket of 100 000 keys, all of it asked for by 80 at once: four lists of them may be on their way at a time,
-/// each of several megabytes, each question under way keeps the keys of its page, and what was freed does not all go back
-/// to the system. On two idle cores it came to 150 MiB.
-pub(crate) const BOUND_OF_LONG_LISTS: Mib = Mib(192);
+/// With a bucket of 100 000 keys, all of it asked for by 80 at once: what is known of it is kept, or lists of it are on
+/// their way, and what was freed does not all go back to the system.
+pub(crate) const BOUND_OF_LONG_LISTS: Mib = Mib(96);
 
 /// The largest limit that an ask may have.
 const LIMIT: usize = 10_000;

@@ -82,9 +82,9 @@ fn hang_in_mid_read(server: &Server, proxy: &Proxy) {
     tester.kv_put_all(NEEDS, (0..500).map(|number| (format!("n1.web.port.p{number:03}"), "{}")));
     let sent = proxy.sent().len();
     let reader = server.client(&READER);
-    // The list of keys comes through, and the values are on their way.
+    // What is known of the bucket comes through, and its messages are on their way.
     let _asked = reader.ask_later(&json!({"what": "needs"}));
-    proxy.wait_sent(sent, "STREAM.MSG.GET.KV_mesh-provisioner_needs", PATIENCE);
+    proxy.wait_sent(sent, "DIRECT.GET.KV_mesh-provisioner_needs", PATIENCE);
     proxy.stall();
 }
 
@@ -93,7 +93,7 @@ fn a_seat_that_stops_answers_what_is_under_way() {
     let mut mesh = Mesh::start();
     let tester = mesh.tester();
     tester.kv_put_all(NEEDS, (0..2000).map(|number| (format!("n1.web.port.p{number:04}"), "{}")));
-    let gets = tester.subscribe("$JS.API.STREAM.MSG.GET.KV_mesh-provisioner_needs", None);
+    let gets = tester.subscribe("$JS.API.DIRECT.GET.KV_mesh-provisioner_needs", None);
     let reader = mesh.reader();
     let asked = reader.ask_later(&json!({"what": "needs", "limit": 2000}));
     gets.next(PATIENCE).expect("the ask under way");

@@ -85,7 +85,7 @@ fn what_is_no_role_is_usage() {
         (&["node"], "takes the node's name"),
         (&["node", ""], "is empty"),
         (&["node", "mesh-provisioner"], "the seat's own inbox"),
-        (&["reader", "--reply-prefix", "_A"], "are for the seat alone"),
+        (&["reader", "--reply-prefix", "_A"], "is for the seat alone"),
         (&["seat", "--reply-prefix", "$KV"], "is no reply prefix"),
     ] {
         let finished = Program::new(&["permissions"]).args(arguments).run().expect_code(64);

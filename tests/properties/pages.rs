@@ -37,7 +37,7 @@ impl Between {
             started: String::new(),
             every: Duration::from_secs(3600),
             reply_prefixes: Vec::new(),
-            bulk_reads: false,
+            few_keys: usize::MAX,
             jitter_seed: 0,
         });
         let mut between = Between { seat, bus: Bus::new(page), writes: writes.into() };

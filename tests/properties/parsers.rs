@@ -8,6 +8,7 @@ use mesh_provisioner::wire::answer::{Entry, Value};
 use mesh_provisioner::wire::jetstream::{WriteAnswer, parse_config, parse_keys, parse_message, parse_write};
 use mesh_provisioner::wire::object::Object;
 use mesh_provisioner::wire::service::parse_ping;
+use mesh_provisioner::wire::stream::parse_look;
 use proptest::prelude::*;
 use std::fs;
 
@@ -53,6 +54,7 @@ proptest! {
         }
         prop_assert!(parse_message(&body).is_err());
         prop_assert!(parse_config(&body).is_err());
+        prop_assert!(parse_look(&body).is_err());
         prop_assert!(matches!(parse_write(&body), WriteAnswer::Unknown(_)));
         prop_assert_eq!(parse_ping(&body), None);
         prop_assert!(Object::parse(&body).is_err());

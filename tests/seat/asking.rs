@@ -1,20 +1,20 @@
 //! The verb: what an asker gets, page by page, and when.
 
 use crate::jetstream::{self, Stored};
-use crate::play::{AT, Play, get, keys_of, list, message_of};
+use crate::play::{AT, Play, get, keys_of, list, look, look_of, message_of};
 use mesh_provisioner::bucket::Bucket::{self, Applied, Collect, Needs, Registry};
 use mesh_provisioner::seat::Event;
 use serde_json::Value;
 
 /// The body of the one answer to `from` among `lines`, which holds nothing else.
 #[track_caller]
-fn body(lines: &[String], from: &str) -> Value {
+pub(crate) fn body(lines: &[String], from: &str) -> Value {
     let [line] = lines else { panic!("not one line: {lines:?}") };
     let body = line.strip_prefix(&format!("to _INBOX.{from}: ")).unwrap_or_else(|| panic!("{line}"));
     serde_json::from_str(body).unwrap_or_else(|why| panic!("{why}: {body}"))
 }
 
-fn keys(answer: &Value) -> Vec<&str> {
+pub(crate) fn keys(answer: &Value) -> Vec<&str> {
     answer["entries"].as_array().unwrap().iter().map(|entry| entry["key"].as_str().unwrap()).collect()
 }
 
@@ -46,15 +46,16 @@ fn the_registrys_values_are_read_again_only_when_the_bucket_has_changed() {
     play.answer(17, message_of(Registry, "dir", 1, "1")).nothing();
     let first = body(&play.answer(18, message_of(Registry, "port", 2, "2")).lines(), "a");
     assert_eq!(first["entries"].as_array().unwrap().len(), 2);
-    play.ask("b", "").is([list(19, Registry)]);
-    assert_eq!(body(&play.answer(19, listed(2)).lines(), "b"), first);
-    play.ask("c", r#"{"kind":"port"}"#).is([list(20, Registry)]);
-    let narrowed = body(&play.answer(20, listed(2)).lines(), "c");
+    play.ask("b", "").is([look(19, Registry)]);
+    assert_eq!(body(&play.answer(19, look_of(8, 2, 2)).lines(), "b"), first);
+    play.ask("c", r#"{"kind":"port"}"#).is([look(20, Registry)]);
+    let narrowed = body(&play.answer(20, look_of(8, 2, 2)).lines(), "c");
     assert_eq!(narrowed["entries"], Value::Array(vec![first["entries"][1].clone()]));
     // A key that expires leaves the last sequence as it was.
-    play.ask("d", "").is([list(21, Registry)]);
-    play.answer(21, listed(1)).is([get(22, Registry, "port")]);
-    let changed = body(&play.answer(22, message_of(Registry, "port", 2, "3")).lines(), "d");
+    play.ask("d", "").is([look(21, Registry)]);
+    play.answer(21, look_of(8, 1, 2)).is([list(22, Registry)]);
+    play.answer(22, listed(1)).is([get(23, Registry, "port")]);
+    let changed = body(&play.answer(23, message_of(Registry, "port", 2, "3")).lines(), "d");
     assert_eq!(changed["entries"].as_array().unwrap().len(), 1);
     assert_eq!(changed["entries"][0]["value"], 3);
 }

@@ -9,6 +9,7 @@ mod play;
 
 mod asking;
 mod bounds;
+mod bulk;
 mod connection;
 mod log_lines;
 mod pass;

@@ -1,8 +1,9 @@
 //! The driver: plays events to a seat and compares everything that it asks for, each action as one line.
 //!
-//! - `connect`, `stop listening`, `exit`
+//! - `connect`, `connect in bulk`, `close in bulk`, `stop listening`, `exit`
 //! - `info: …`, `warn: …`: a line for the log
 //! - `#5 subject {body}`: a request of our own with the number 5; headers stand in brackets behind the subject
+//! - `in bulk #5 subject {body}`: the same over the connection for reads in bulk
 //! - `to _INBOX.a: {body}`: an answer; `to _INBOX.a: 503 words`: an error answer
 //!
 //! Nothing is skipped: an action that a test does not name fails it, and so does time that passes over a deadline.
@@ -68,15 +69,25 @@ impl Play {
             started: AT.to_owned(),
             every: Duration::from_secs(3600),
             reply_prefixes: Vec::new(),
-            bulk_reads: false,
+            few_keys: 32,
             jitter_seed: 0,
         };
         change(&mut settings);
         Play { seat: Seat::new(settings), now: Duration::ZERO }
     }
 
-    /// A seat that is connected and has found the registry as it should be.
+    /// A seat that is connected and has found the registry as it should be. It has often tried for a connection for
+    /// reads in bulk, so that it reads one by one for a minute.
     pub(crate) fn serving() -> Self {
+        let mut play = Play::serving_at_large();
+        for _ in 0..8 {
+            play.tell(Event::BulkDown { why: "refused".to_owned() }).lines();
+        }
+        play
+    }
+
+    /// The same, if it has not tried.
+    pub(crate) fn serving_at_large() -> Self {
         let mut play = Play::new();
         play.connect();
         play.settle_pass();
@@ -228,6 +239,20 @@ pub(crate) fn keys_of(bucket: Bucket, keys: &[&str]) -> Vec<u8> {
     jetstream::page(&subjects, 0, subjects.len(), (subjects.len() as u64, AT))
 }
 
+/// The line of a look at the stream of `bucket`.
+pub(crate) fn look(call: u64, bucket: Bucket) -> String {
+    format!("#{call} $JS.API.STREAM.INFO.KV_{bucket}")
+}
+
+/// The answer to a look: a stream that keeps so much of each key, with so many messages, last written at `last`.
+pub(crate) fn look_of(history: i64, messages: u64, last: u64) -> Vec<u8> {
+    format!(
+        r#"{{"created":"2026-11-01T00:00:00Z","config":{{"max_msgs_per_subject":{history}}},"state":{{"messages":{messages},"bytes":{},"last_seq":{last},"last_ts":"{AT}"}}}}"#,
+        messages * 100
+    )
+    .into_bytes()
+}
+
 /// The answer to a `STREAM.MSG.GET`.
 pub(crate) fn message_of(bucket: Bucket, key: &str, sequence: u64, value: &str) -> Vec<u8> {
     let subject = format!("{}{key}", bucket.subject_prefix());
@@ -246,14 +271,17 @@ fn line(action: &Action) -> String {
         Action::StopListening => "stop listening".to_owned(),
         Action::Exit => "exit".to_owned(),
         Action::Say(level, text) => format!("{}: {text}", level.as_str().to_ascii_lowercase()),
-        Action::Send(message) => sent(message),
+        Action::Send(message) => sent(message, ""),
+        Action::ConnectBulk => "connect in bulk".to_owned(),
+        Action::SendBulk(message) => format!("in bulk {}", sent(message, "bulk.")),
+        Action::CloseBulk => "close in bulk".to_owned(),
     }
 }
 
-fn sent(message: &Outgoing) -> String {
+fn sent(message: &Outgoing, inbox: &str) -> String {
     let body = String::from_utf8_lossy(&message.body);
     let number = message.reply.as_deref().map(|reply| {
-        let inbox = format!("_INBOX_mesh-provisioner.{ID}.");
+        let inbox = format!("_INBOX_mesh-provisioner.{ID}.{inbox}");
         reply.strip_prefix(&inbox).unwrap_or_else(|| panic!("{reply} is not in {inbox}")).to_owned()
     });
     match (number, &message.headers[..]) {

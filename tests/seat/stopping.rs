@@ -1,6 +1,6 @@
 //! The end of the seat.
 
-use crate::play::{Play, asked, down, get, keys_of, list, message_of, up};
+use crate::play::{Play, asked, down, get, keys_of, list, look, message_of, up};
 use mesh_provisioner::bucket::Bucket::{Needs, Registry};
 use mesh_provisioner::registry;
 use mesh_provisioner::seat::Event;
@@ -62,7 +62,7 @@ fn a_seat_that_ends_without_its_connection_tells_those_who_wait() {
 fn no_write_begins_after_the_word_to_stop() {
     let mut play = Play::new();
     play.connect();
-    play.ask("a", r#"{"what":"needs"}"#).is([list(3, Needs)]);
+    play.ask("a", r#"{"what":"needs"}"#).is([look(3, Needs)]);
     play.tell(Event::Stop).is(["info: stopping: 1 requests under way", "stop listening"]);
     play.answer(2, keys_of(Registry, &[])).nothing();
     // Nor does it ask who else is there, however it is told to.
@@ -73,7 +73,9 @@ fn no_write_begins_after_the_word_to_stop() {
         body: crate::play::pong("SEAT2", "0.1.0").into_bytes(),
     })
     .nothing();
-    play.due_in(4_000..=4_000).lines();
+    // What waits for its keys goes on.
+    play.due_in(1_500..=1_500).is([list(4, Needs)]);
+    play.due_in(2_500..=2_500).lines();
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! Direct get in batches, as nats-server 2.15 answers it.
+//! Direct get in batches, as nats-server 2.15 answers it: the newest messages of keys that are named, or all that
+//! was written from a sequence on.
 
-use crate::bus::{Bus, Verdict, Version, by_stream, is_pattern};
-use crate::keys::shown;
+use crate::bus::{Bus, Stream, Verdict, Version, by_stream, is_pattern};
+use mesh_provisioner::bucket::Bucket;
 use mesh_provisioner::wire::Outgoing;
-use mesh_provisioner::wire::direct::{self, Part};
+use mesh_provisioner::wire::direct::{self, Header, Part};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
@@ -17,76 +18,112 @@ const MOST_KEYS: usize = 1024;
 #[derive(Debug)]
 pub(crate) enum Arrival {
     Part(Part),
-    /// The bus library drops the connection over its headers.
+    /// The bus library drops the connection over its headers or its subject.
     Breaks,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Body {
-    multi_last: Vec<String>,
-    batch: usize,
-    max_bytes: usize,
+#[serde(untagged, deny_unknown_fields)]
+enum Body {
+    Named { multi_last: Vec<String>, batch: usize, max_bytes: usize },
+    Followed { seq: u64, batch: usize, max_bytes: usize },
 }
 
 /// Answers a request for a batch with what was true at the step `known`, in at most so many bytes and the message
 /// that passes them.
 pub(crate) fn answer(bus: &Bus, request: &Outgoing, known: u64, most_bytes: usize) -> Verdict<Vec<Arrival>> {
     let bucket = by_stream(request.subject.strip_prefix(DIRECT_GET).unwrap_or_default())?;
+    if bucket == Bucket::Registry {
+        return Err("the registry is read in bulk".to_owned());
+    }
     let body: Body = serde_json::from_slice(&request.body).map_err(|why| format!("bad DIRECT.GET: {why}"))?;
+    let stream = bus.streams.iter().find(|stream| stream.bucket == bucket).ok_or("no stream")?;
+    match body {
+        Body::Named { multi_last, batch, max_bytes } => {
+            let keys = keys(bucket, &multi_last)?;
+            let asked_for = |version: &&Version| {
+                std::str::from_utf8(&version.key.bytes).is_ok_and(|key| keys.contains(key))
+            };
+            let found: Vec<&Version> = newest(stream, known).filter(asked_for).collect();
+            let up_to = stored(stream, known).map(|version| version.sequence).max().unwrap_or_default();
+            Ok(parts(&found, batch, max_bytes.min(most_bytes), Some(up_to), "404 No Results"))
+        }
+        Body::Followed { seq, batch, max_bytes } => {
+            if !stream.may_be_followed() {
+                return Err(format!("it follows {bucket}, which keeps too much for that"));
+            }
+            let found: Vec<&Version> =
+                newest(stream, known).filter(|version| version.sequence >= seq).collect();
+            Ok(parts(&found, batch, max_bytes.min(most_bytes), None, "404 Message Not Found"))
+        }
+    }
+}
+
+/// The keys that a batch names.
+fn keys(bucket: Bucket, subjects: &[String]) -> Verdict<BTreeSet<&str>> {
     let prefix = bucket.subject_prefix();
-    let stripped = body.multi_last.iter().map(|subject| subject.strip_prefix(&prefix));
+    let stripped = subjects.iter().map(|subject| subject.strip_prefix(&prefix));
     let keys: BTreeSet<&str> = stripped.collect::<Option<_>>().ok_or("a key of another bucket")?;
-    if keys.len() != body.multi_last.len() || keys.is_empty() || keys.len() > MOST_KEYS {
-        return Err(format!("a batch that names {} of {} keys", keys.len(), body.multi_last.len()));
+    if keys.len() != subjects.len() || keys.is_empty() || keys.len() > MOST_KEYS {
+        return Err(format!("a batch that names {} of {} keys", keys.len(), subjects.len()));
     }
-    if let Some(pattern) = keys.iter().find(|key| is_pattern(key.as_bytes())) {
-        return Err(format!("{pattern:?} in a batch, which brings other keys"));
+    match keys.iter().find(|key| is_pattern(key.as_bytes())) {
+        Some(pattern) => Err(format!("{pattern:?} in a batch, which brings other keys")),
+        None => Ok(keys),
     }
-    let most_bytes = body.max_bytes.min(most_bytes);
-    let versions = || {
-        let stored = |version: &&Version| version.sequence > 0 && version.from <= known;
-        bus.streams
-            .iter()
-            .filter(|stream| stream.bucket == bucket)
-            .flat_map(|stream| &stream.versions)
-            .filter(stored)
-    };
-    let asked_for =
-        |version: &&Version| std::str::from_utf8(&version.key.bytes).is_ok_and(|key| keys.contains(key));
-    let found: Vec<&Version> = versions().filter(|version| known < version.until).filter(asked_for).collect();
+}
+
+/// What had been stored at the step `known`, in the order of the writes.
+fn stored(stream: &Stream, known: u64) -> impl Iterator<Item = &Version> {
+    stream.versions.iter().filter(move |version| version.sequence > 0 && version.from <= known)
+}
+
+/// The same, of each key only the newest.
+fn newest(stream: &Stream, known: u64) -> impl Iterator<Item = &Version> {
+    stored(stream, known).filter(move |version| known < version.until)
+}
+
+/// The messages of an answer and its end.
+fn parts(
+    found: &[&Version],
+    batch: usize,
+    most_bytes: usize,
+    up_to: Option<u64>,
+    nothing: &str,
+) -> Vec<Arrival> {
     if found.is_empty() {
-        return Ok(vec![Arrival::Part(Part::Void("404 No Results".to_owned()))]);
+        return vec![Arrival::Part(Part::Void(nothing.to_owned()))];
     }
     let mut arrivals = Vec::new();
     let (mut after, mut bytes) = (0, 0);
-    for version in found.iter().take(body.batch) {
+    for version in found.iter().take(batch) {
         let pending = found.len() - arrivals.len() - 1;
-        arrivals.push(arrival(version, &prefix, after, pending));
+        arrivals.push(arrival(version, after, pending));
         after = version.sequence;
-        bytes += version.headers.len() + version.data.len();
+        bytes += version.bytes();
         if bytes >= most_bytes {
             break;
         }
     }
     let left_out = (found.len() - arrivals.len()) as u64;
-    let up_to = versions().map(|version| version.sequence).max().unwrap_or_default();
     arrivals.push(Arrival::Part(Part::End { left_out, after, up_to }));
-    Ok(arrivals)
+    arrivals
 }
 
 /// What comes of a stored message: the bus puts its own headers beside those that were stored.
-fn arrival(version: &Version, prefix: &str, after: u64, pending: usize) -> Arrival {
+fn arrival(version: &Version, after: u64, pending: usize) -> Arrival {
     let Some(mut headers) = read(&version.headers) else { return Arrival::Breaks };
+    let Ok(key) = std::str::from_utf8(&version.key.bytes) else { return Arrival::Breaks };
     headers.extend([
-        ("Nats-Subject".to_owned(), format!("{prefix}{}", shown(&version.key.bytes))),
+        ("Nats-Subject".to_owned(), format!("{}{key}", version.bucket.subject_prefix())),
         ("Nats-Sequence".to_owned(), version.sequence.to_string()),
         ("Nats-Time-Stamp".to_owned(), version.time.clone()),
         ("Nats-Num-Pending".to_owned(), pending.to_string()),
         ("Nats-Last-Sequence".to_owned(), after.to_string()),
     ]);
     let all = |name: &str| {
-        headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect()
+        let values = headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        values.collect::<Header<'_>>()
     };
     Arrival::Part(direct::parse(all, version.data.clone()))
 }

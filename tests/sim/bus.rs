@@ -7,12 +7,13 @@ use mesh_provisioner::bucket::Bucket;
 use mesh_provisioner::registry;
 use mesh_provisioner::wire::Outgoing;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// A message that was stored, for ever: the judge looks at what was true when.
 #[derive(Debug, Clone)]
 pub(crate) struct Version {
+    pub(crate) bucket: Bucket,
     pub(crate) key: Key,
     pub(crate) sequence: u64,
     pub(crate) headers: Vec<u8>,
@@ -25,9 +26,20 @@ pub(crate) struct Version {
     pub(crate) until: u64,
 }
 
+impl Version {
+    /// About how many bytes it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.headers.len() + self.data.len()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) bucket: Bucket,
+    /// How many messages of a key it says that it keeps.
+    pub(crate) history: u64,
+    /// How many bytes it says that it has beside those of its messages.
+    pub(crate) other_bytes: u64,
     pub(crate) versions: Vec<Version>,
     /// Where the newest version of each key stands, by the key's bytes.
     newest: BTreeMap<Vec<u8>, usize>,
@@ -41,6 +53,11 @@ impl Stream {
     /// The newest messages, each key once, in the order of the subjects. What expired has none.
     pub(crate) fn newest(&self) -> impl Iterator<Item = &Version> {
         self.newest.values().map(|at| &self.versions[*at]).filter(|version| version.sequence > 0)
+    }
+
+    /// Whether a read of all that was written since a sequence is of any use, and not too much.
+    pub(crate) const fn may_be_followed(&self) -> bool {
+        self.history == 1 && self.other_bytes == 0
     }
 
     fn push(&mut self, version: Version) {
@@ -63,13 +80,24 @@ impl Stream {
         let deleted = text.contains("Nats-Marker-Reason")
             || (text.contains("KV-Operation") && !text.contains("KV-Operation: PUT"));
         let sequence = self.last_sequence;
-        self.push(Version { key, sequence, headers, data, time, deleted, from: step, until: u64::MAX });
+        self.push(Version {
+            bucket: self.bucket,
+            key,
+            sequence,
+            headers,
+            data,
+            time,
+            deleted,
+            from: step,
+            until: u64::MAX,
+        });
         sequence
     }
 
     /// All messages of the key age out.
     pub(crate) fn expire(&mut self, key: &Key, step: u64) {
         let gone = Version {
+            bucket: self.bucket,
             key: key.clone(),
             sequence: 0,
             headers: Vec::new(),
@@ -135,6 +163,8 @@ impl Bus {
     pub(crate) fn new(page: usize) -> Self {
         let streams = Bucket::ALL.map(|bucket| Stream {
             bucket,
+            history: if bucket == Bucket::Registry { 8 } else { 1 },
+            other_bytes: 0,
             versions: Vec::new(),
             newest: BTreeMap::new(),
             last_sequence: 0,
@@ -146,8 +176,11 @@ impl Bus {
         self.streams.iter_mut().find(|stream| stream.bucket == bucket).expect("one stream a bucket")
     }
 
+    /// The time, as Go spells it: the fraction of a second without zeros at its end.
     pub(crate) fn time(&self) -> String {
-        format!("2026-11-29T13:26:{:02}.{:09}Z", self.clock / 1_000_000_000 % 60, self.clock % 1_000_000_000)
+        let (seconds, fraction) = (self.clock / 1_000_000_000 % 60, self.clock % 1_000_000_000);
+        let time = format!("2026-11-29T13:26:{seconds:02}.{fraction:09}");
+        format!("{}Z", time.trim_end_matches('0').trim_end_matches('.'))
     }
 
     /// Somebody else writes.
@@ -160,7 +193,11 @@ impl Bus {
     pub(crate) fn answer(&mut self, request: &Outgoing) -> Verdict<Option<Vec<u8>>> {
         let subject = request.subject.as_str();
         if let Some(stream) = subject.strip_prefix("$JS.API.STREAM.INFO.") {
-            return Ok(Some(self.info(by_stream(stream)?, &request.body)?));
+            let bucket = by_stream(stream)?;
+            if request.body.is_empty() {
+                return Ok(Some(self.look(bucket)));
+            }
+            return Ok(Some(self.info(bucket, &request.body)?));
         }
         if let Some(stream) = subject.strip_prefix("$JS.API.STREAM.MSG.GET.") {
             return Ok(Some(self.get(by_stream(stream)?, &request.body)?));
@@ -172,6 +209,27 @@ impl Bus {
             return Ok(None);
         }
         Err(format!("it publishes {subject:?}, where it has no right"))
+    }
+
+    /// The answer to `STREAM.INFO` without a body: the stream in numbers.
+    fn look(&mut self, bucket: Bucket) -> Vec<u8> {
+        let stream = self.stream(bucket);
+        let messages = stream.newest().count();
+        let bytes = stream.newest().map(Version::bytes).sum::<usize>() as u64 + stream.other_bytes;
+        json!({
+            "type": "io.nats.jetstream.api.v1.stream_info_response",
+            "config": {"name": bucket.stream(), "max_msgs_per_subject": stream.history},
+            "created": jetstream::CREATED,
+            "state": {
+                "messages": messages,
+                "bytes": bytes,
+                "first_seq": stream.newest().map(|version| version.sequence).min().unwrap_or_default(),
+                "last_seq": stream.last_sequence,
+                "last_ts": stream.last_time(),
+            },
+        })
+        .to_string()
+        .into_bytes()
     }
 
     fn info(&mut self, bucket: Bucket, body: &[u8]) -> Verdict<Vec<u8>> {

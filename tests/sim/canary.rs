@@ -1,6 +1,6 @@
 //! Seats with a fault planted around them: each must be found, or the simulation proves nothing.
 
-use crate::batch::DIRECT_GET;
+use crate::faults::{Faults, Trouble};
 use crate::world::Machine;
 use mesh_provisioner::registry;
 use mesh_provisioner::seat::{Action, Event, Health, Seat};
@@ -30,6 +30,12 @@ pub(crate) enum Plant {
     TrustsWhoLags,
     /// Each batch is asked for again and again.
     KnowsNoBounds,
+    /// One key of each bucket is missing wherever the bucket is followed, and in its numbers.
+    HidesAKey,
+    /// Each bucket is shown in numbers as it was when it was looked at before.
+    ShowsTheLookBefore,
+    /// The numbers of a bucket do not tell of the keys that went without a write.
+    HidesWhatExpired,
 }
 
 pub(crate) struct Canary {
@@ -40,13 +46,28 @@ pub(crate) struct Canary {
     last_call: u64,
     /// The sequence of the message that is missing in the batch of each call.
     dropped: BTreeMap<u64, u64>,
+    /// How each stream was last looked at, in truth.
+    looks: BTreeMap<String, Value>,
+    /// The subject of each stream that is hidden.
+    hidden: BTreeMap<String, String>,
+    /// Of each read that follows a bucket: the sequence of the hidden message in it, and of the one before.
+    hiding: BTreeMap<u64, (u64, u64)>,
 }
 
 const PREFIX: &str = "$KV.mesh-provisioner_registry.";
 
 impl Canary {
     pub(crate) fn new(seat: Seat, plant: Plant) -> Self {
-        Canary { seat, plant, seen: BTreeMap::new(), last_call: 1_000_000_000, dropped: BTreeMap::new() }
+        Canary {
+            seat,
+            plant,
+            seen: BTreeMap::new(),
+            last_call: 1_000_000_000,
+            dropped: BTreeMap::new(),
+            looks: BTreeMap::new(),
+            hidden: BTreeMap::new(),
+            hiding: BTreeMap::new(),
+        }
     }
 
     /// Looks at what the seat is told, and changes it.
@@ -65,6 +86,11 @@ impl Canary {
                     return vec![self.write(entry.kind, sequence, Some(entry.to_json()))];
                 }
             }
+            return Vec::new();
+        }
+        if answer.get("config").is_some() {
+            self.tamper_with_look(&mut answer);
+            *body = answer.to_string().into_bytes();
             return Vec::new();
         }
         let total = answer["total"].as_u64().unwrap_or_default();
@@ -91,6 +117,27 @@ impl Canary {
         Vec::new()
     }
 
+    fn tamper_with_look(&mut self, look: &mut Value) {
+        let stream = look["config"]["name"].as_str().unwrap_or_default().to_owned();
+        if stream.ends_with("_registry") {
+            return;
+        }
+        let before = self.looks.insert(stream.clone(), look.clone());
+        let messages = look["state"]["messages"].as_u64().unwrap_or_default();
+        match (self.plant, before) {
+            (Plant::HidesAKey, _) if self.hidden.contains_key(&stream) => {
+                look["state"]["messages"] = messages.saturating_sub(1).into();
+            }
+            (Plant::ShowsTheLookBefore, Some(before)) => *look = before,
+            (Plant::HidesWhatExpired, Some(before))
+                if before["state"]["last_seq"] == look["state"]["last_seq"] =>
+            {
+                look["state"]["messages"] = before["state"]["messages"].clone();
+            }
+            _ => {}
+        }
+    }
+
     fn tamper_with_part(&mut self, call: u64, event: &mut Event) {
         let Event::Part { part, .. } = event else { return };
         match (self.plant, part) {
@@ -103,20 +150,48 @@ impl Canary {
             {
                 *after = 0;
             }
-            (Plant::TrustsWhoLags, Part::End { up_to, .. }) => *up_to = u64::MAX,
+            (Plant::TrustsWhoLags, Part::End { up_to: Some(up_to), .. }) => *up_to = u64::MAX,
+            (Plant::HidesAKey, Part::Message { message, after }) if self.hiding.contains_key(&call) => {
+                let stream = message.subject.split('.').nth(1).map(|bucket| format!("KV_{bucket}"));
+                let hidden = self.hidden.entry(stream.unwrap_or_default());
+                if *hidden.or_insert_with(|| message.subject.clone()) == message.subject {
+                    self.hiding.insert(call, (message.sequence, *after));
+                    *event = Event::Due;
+                } else {
+                    self.close_the_gap(call, after);
+                }
+            }
+            (Plant::HidesAKey, Part::End { after, up_to: None, .. }) => self.close_the_gap(call, after),
             _ => {}
+        }
+    }
+
+    fn close_the_gap(&self, call: u64, after: &mut u64) {
+        if let Some((hidden, before)) = self.hiding.get(&call)
+            && after == hidden
+        {
+            *after = *before;
+        }
+    }
+
+    /// Notes the reads that follow a bucket.
+    fn note_followed(&mut self, actions: &[Action]) {
+        for action in actions {
+            let Action::SendBulk(Outgoing { reply: Some(reply), body, .. }) = action else { continue };
+            let call = reply.rsplit('.').next().and_then(|call| call.parse().ok());
+            if let Some(call) = call.filter(|_| body.starts_with(b"{\"seq\":")) {
+                self.hiding.insert(call, (u64::MAX, 0));
+            }
         }
     }
 
     fn again_and_again(&mut self, actions: &mut Vec<Action>) {
         for action in actions.clone() {
-            let Action::Send(message) = action else { continue };
-            if message.subject.starts_with(DIRECT_GET) {
-                for _ in 0..8 {
-                    self.last_call += 1;
-                    let reply = Some(format!("{}.{}", self.seat.inbox(), self.last_call));
-                    actions.push(Action::Send(Outgoing { reply, ..message.clone() }));
-                }
+            let Action::SendBulk(message) = action else { continue };
+            for _ in 0..8 {
+                self.last_call += 1;
+                let reply = Some(format!("{}.{}", self.seat.bulk_inbox(), self.last_call));
+                actions.push(Action::SendBulk(Outgoing { reply, ..message.clone() }));
             }
         }
     }
@@ -140,6 +215,13 @@ impl Canary {
 }
 
 impl Machine for Canary {
+    fn choose(&self, faults: &mut Faults) {
+        if self.plant == Plant::TrustsWhoLags {
+            faults.troubles = vec![Trouble::Lagging];
+            faults.batch_trouble = 600;
+        }
+    }
+
     fn handle(&mut self, mut event: Event, now: Duration) -> Vec<Action> {
         let planted = self.tamper(&mut event);
         let mut actions = self.seat.handle(event, now);
@@ -153,6 +235,7 @@ impl Machine for Canary {
             Plant::SkipsAKind => actions.retain(
                 |action| !matches!(action, Action::Send(message) if message.subject.ends_with("_registry.port")),
             ),
+            Plant::HidesAKey => self.note_followed(&actions),
             Plant::KnowsNoBounds => self.again_and_again(&mut actions),
             _ => {}
         }

@@ -1,14 +1,18 @@
 //! Whether an answer is true. The judge knows what was on the bus at every step, and holds each page against it: every
 //! key that was there from the request to the answer stands in it once, and nothing stands in it that was never there.
 
-use crate::bus::{Bus, Verdict, Version};
+mod survey;
+
+pub(crate) use survey::survey;
+
+use crate::bus::{Bus, Stream, Verdict, Version};
 use crate::keys::{Key, spell};
 use mesh_provisioner::bucket::Bucket;
 use mesh_provisioner::wire::request::{Ask, What};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
@@ -21,6 +25,14 @@ struct Page<'a> {
     malformed_total: usize,
     next: Option<String>,
     ok: Option<bool>,
+    as_of: AsOf,
+}
+
+/// The state of a bucket that an answer speaks of.
+#[derive(Deserialize)]
+struct AsOf {
+    sequence: u64,
+    at: Option<String>,
 }
 
 /// What happened to one key while a request was under way.
@@ -47,6 +59,7 @@ pub(crate) fn page(bus: &mut Bus, ask: &Ask, from: u64, body: &[u8]) -> Verdict<
     let kinds = Kinds::of(ask.what, bus, from);
     let quiet = kinds.quiet && bus.stream(bucket).versions.iter().all(|version| version.from < from);
     let stream = bus.stream(bucket);
+    page.as_of.is_true(stream, from)?;
     let histories = histories(&stream.versions, from);
     let in_page = |shown: &str| {
         ask.after.as_deref().is_none_or(|after| shown > after)
@@ -62,6 +75,12 @@ pub(crate) fn page(bus: &mut Bus, ask: &Ask, from: u64, body: &[u8]) -> Verdict<
         return Err(format!("ok is {:?}", page.ok));
     }
 
+    let by_key: BTreeMap<&str, &History<'_>> = histories
+        .iter()
+        .filter(|history| history.key.names.is_some())
+        .map(|history| (history.shown.as_str(), history))
+        .collect();
+    let mut given = BTreeSet::new();
     let mut faults = 0;
     let mut last: Option<String> = None;
     for entry in &page.entries {
@@ -72,21 +91,23 @@ pub(crate) fn page(bus: &mut Bus, ask: &Ask, from: u64, body: &[u8]) -> Verdict<
         if !in_page(&key) || !within(bucket, ask, &key) {
             return Err(format!("{key:?} was not asked for"));
         }
-        let history = histories.iter().find(|history| history.shown == key && history.key.names.is_some());
-        let history = history.ok_or_else(|| format!("{key:?} was never there"))?;
+        let history = by_key.get(key.as_str()).ok_or_else(|| format!("{key:?} was never there"))?;
         if !kinds.may_be_gap(history.key) {
             return Err(format!("{key:?} is no gap"));
         }
         faults += entry_is_true(ask.what, entry, history).map_err(|why| format!("{key:?}: {why}"))?;
+        given.insert(key.clone());
         last = Some(key);
     }
-    let given =
-        |key: &str| page.entries.iter().any(|entry| key_of(bucket, entry).is_ok_and(|given| given == key));
     let (mut fewest, mut most) = (faults, faults);
     for history in histories.iter().filter(|history| in_page(&history.shown)) {
         let reached = within(bucket, ask, &history.shown);
         if history.key.names.is_some() {
-            if history.throughout && reached && kinds.must_be_gap(history.key) && !given(&history.shown) {
+            if history.throughout
+                && reached
+                && kinds.must_be_gap(history.key)
+                && !given.contains(&history.shown)
+            {
                 return Err(format!("{:?} was there all the time and is not in the answer", history.shown));
             }
         } else if reached {
@@ -110,6 +131,27 @@ pub(crate) fn page(bus: &mut Bus, ask: &Ask, from: u64, body: &[u8]) -> Verdict<
         }
     }
     Ok(page.next)
+}
+
+impl AsOf {
+    /// An answer never speaks of a time before its request, which came at the step `from`.
+    fn is_true(&self, stream: &Stream, from: u64) -> Verdict<()> {
+        let written = |version: &&Version| version.sequence > 0;
+        let before = stream.versions.iter().rfind(|version| version.from < from && written(version));
+        let before = before.map_or(0, |version| version.sequence);
+        if self.sequence < before {
+            return Err(format!(
+                "it speaks of the write {} of {}, before its request, which {before} was before",
+                self.sequence, stream.bucket
+            ));
+        }
+        let version =
+            stream.versions.iter().filter(written).find(|version| version.sequence == self.sequence);
+        if self.at.as_ref() != version.map(|version| &version.time) {
+            return Err(format!("the write {} of {} was at another time", self.sequence, stream.bucket));
+        }
+        Ok(())
+    }
 }
 
 /// What was there between the step `from` and now, key by key.

@@ -62,6 +62,15 @@ impl Key {
         if dice.chance(ugly_per_mille) { key.spoiled(dice) } else { key }
     }
 
+    /// One of many keys in shape, so many bytes longer than others: another number, another key.
+    pub(crate) fn numbered(bucket: Bucket, dice: &mut Dice, number: usize, longer: usize) -> Self {
+        let mut names = Key::any(bucket, dice, 0).names.unwrap_or_default();
+        if let Some(last) = names.last_mut() {
+            *last = format!("{last}{number}{}", "h".repeat(longer));
+        }
+        Key::of(&names)
+    }
+
     fn spoiled(&self, dice: &mut Dice) -> Self {
         let mut tokens: Vec<Vec<u8>> = self.bytes.split(|byte| *byte == b'.').map(<[u8]>::to_vec).collect();
         match dice.below(8) {
@@ -107,9 +116,9 @@ pub(crate) fn spell(name: &str) -> String {
     spelled.collect()
 }
 
-/// A value, and the headers beside it.
-pub(crate) fn any_value(dice: &mut Dice) -> (Vec<u8>, Vec<u8>) {
-    let values: [&[u8]; 14] = [
+/// A value, and the headers beside it; now and then ugly ones.
+pub(crate) fn any_value(dice: &mut Dice, ugly_per_mille: u32) -> (Vec<u8>, Vec<u8>) {
+    let values: [&[u8]; 15] = [
         br#"{"port":8080}"#,
         b"123456789012345678901234567890",
         b"1e400",
@@ -124,21 +133,25 @@ pub(crate) fn any_value(dice: &mut Dice) -> (Vec<u8>, Vec<u8>) {
         b"null",
         b"{",
         b"LARGE",
+        b"LARGE",
     ];
     let value = match *dice.pick(&values) {
-        b"LARGE" => format!("\"{}\"", "x".repeat(dice.below(10_000))).into_bytes(),
+        b"LARGE" => format!("\"{}\"", "x".repeat(1_000 + dice.below(9_000))).into_bytes(),
         other => other.to_vec(),
     };
-    let headers: &[u8] = match dice.below(16) {
+    let headers: &[u8] = match dice.below(6) {
         0 => b"NATS/1.0\r\nX: y\r\n\r\n",
-        1 => b"NATS/1.0\r\nX: \xff\xfe\r\n\r\n",
-        2 => b"NATS/1.0\r\nno colon\r\n\r\n",
-        3 => b"NATS/1.0\r\nKV-Operation: PUT\r\n\r\n",
-        // As if the bus itself had put them there.
-        4 => b"NATS/1.0\r\nNats-Sequence: 1\r\n\r\n",
-        5 => b"NATS/1.0\r\nStatus: 204\r\nNats-UpTo-Sequence: 1000000\r\n\r\n",
+        1 => b"NATS/1.0\r\nKV-Operation: PUT\r\n\r\n",
         _ => b"",
     };
+    let ugly: &[u8] = match dice.below(4) {
+        0 => b"NATS/1.0\r\nX: \xff\xfe\r\n\r\n",
+        1 => b"NATS/1.0\r\nno colon\r\n\r\n",
+        // As if the bus itself had put them there.
+        2 => b"NATS/1.0\r\nNats-Sequence: 1\r\n\r\n",
+        _ => b"NATS/1.0\r\nStatus: 204\r\nNats-UpTo-Sequence: 1000000\r\n\r\n",
+    };
+    let headers = if dice.chance(ugly_per_mille) { ugly } else { headers };
     (value, headers.to_vec())
 }
 

@@ -6,17 +6,20 @@
 mod answering;
 mod asking;
 mod awaited;
+mod bulk;
+mod happening;
 mod plan;
 
+use crate::batch::DIRECT_GET;
 use crate::bus::{Bus, Verdict};
 use crate::dice::Dice;
 use crate::faults::Faults;
 use crate::tally::Tally;
 use awaited::Awaited;
+use happening::{Happening, Off};
 use mesh_provisioner::seat::{Action, Event, Health, Seat, Settings};
 use mesh_provisioner::wire::Outgoing;
 use mesh_provisioner::wire::answer::Identity;
-use mesh_provisioner::wire::direct::Part;
 use mesh_provisioner::wire::request::Ask;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -29,13 +32,16 @@ pub(crate) const GETS_WELL: Duration = Duration::from_secs(75);
 const STOPPED: Duration = Duration::from_secs(5);
 
 /// More happenings than any run has: a run beyond it does not end.
-const MAX_STEPS: u64 = 500_000;
+const MAX_STEPS: u64 = 3_000_000;
 
 /// The seat, or something that pretends to be it.
 pub(crate) trait Machine {
     fn handle(&mut self, event: Event, now: Duration) -> Vec<Action>;
     fn next_deadline(&self) -> Option<Duration>;
     fn health(&self, now: Duration) -> Health;
+
+    /// Has the faults of a run be what shows it soonest.
+    fn choose(&self, _faults: &mut Faults) {}
 }
 
 impl Machine for Seat {
@@ -52,37 +58,11 @@ impl Machine for Seat {
     }
 }
 
-/// What is going to happen.
-#[derive(Debug, Clone)]
-enum Happening {
-    /// A message of the seat reaches the bus; it belongs to the connection of this number.
-    AtBus(u64, Outgoing),
-    /// Something reaches the seat over the connection of this number.
-    AtSeat(u64, Event),
-    /// An attempt to connect ends.
-    Attempt,
-    /// The connection breaks: the one of this number, or whichever there is.
-    Break(Option<u64>),
-    /// `JetStream` is off from now on, or on again.
-    Off(Option<Off>),
-    RegistryWrite,
-    NodeWrite,
-    Ask,
-    /// Whoever got a page over the connection of this number asks for the next one.
-    Follow(u64, Ask),
-    Strange,
-    Tell(Event),
-    /// The machine sleeps so long; nobody notices before.
-    Sleep(Duration),
-    ClockStep,
-}
+/// How long the seat takes for a part of something long, between which others have their turn.
+const SLICE: Duration = Duration::from_micros(100);
 
-#[derive(Debug, Clone, Copy)]
-enum Off {
-    Stream,
-    Account,
-    Server,
-}
+/// How often in a row it may want to be woken at once, with nothing else happening: more often than any life needs.
+const MOST_SLICES: u32 = 100;
 
 /// A request that waits for its answer.
 #[derive(Debug)]
@@ -98,10 +78,14 @@ pub(crate) struct World<'a> {
     bus: Bus,
     /// After how many bytes a server ends a batch, whatever was asked for.
     batch_bytes: usize,
+    /// Whether buckets may have many keys.
+    is_large: bool,
     now: Duration,
     queue: BTreeMap<(Duration, u64), Happening>,
     queued: u64,
     link: Option<u64>,
+    bulk: bulk::Line,
+    /// How many connections there were, of both kinds: each has its number.
     links: u64,
     attempting: bool,
     off: Option<Off>,
@@ -112,6 +96,8 @@ pub(crate) struct World<'a> {
     awaited: Awaited,
     asked: u64,
     woke: Duration,
+    /// How often in a row the seat wanted to be woken at once.
+    at_once: u32,
     stopping: Option<Duration>,
     over: bool,
     tally: Tally,
@@ -125,28 +111,38 @@ pub(crate) fn settings(seed: u64) -> Settings {
         started: "2026-11-29T13:26:00Z".to_owned(),
         every: Duration::from_secs(*dice.pick(&[20, 60, 3600])),
         reply_prefixes: Vec::new(),
+        few_keys: *dice.pick(&[0, 0, 0, 0, 3, 32]),
         jitter_seed: dice.roll(),
-        bulk_reads: dice.chance(500),
     }
 }
 
 /// Plays the run of `seed` on `seat`. The error says which rule was broken, and when.
 pub(crate) fn run(seed: u64, seat: &mut dyn Machine) -> Verdict<Tally> {
     let mut dice = Dice::new(seed);
-    let faults = Faults::drawn(&mut dice);
-    let page = *dice.pick(&[2, 3, 5, 10, 100_000]);
-    let batch_bytes = *dice.pick(&[1, 3_000, 20_000, usize::MAX]);
-    let max_payload = *dice.pick(&[16 * 1024, 64 * 1024, 1024 * 1024]);
+    let mut faults = Faults::drawn(&mut dice);
+    seat.choose(&mut faults);
+    let is_large = dice.chance(15);
+    let page = *dice.pick(if is_large { &[200, 100_000] } else { &[2, 3, 5, 10, 100_000] });
+    let batch_bytes =
+        *dice.pick(if is_large { &[10_000, 50_000, usize::MAX] } else { &[1, 3_000, usize::MAX] });
+    if is_large && dice.chance(700) {
+        // In so many keys there would always be one that no read in bulk outlives.
+        (faults.ugly_headers, faults.ugly_keys) = (0, 0);
+    }
+    let has_bulk = dice.chance(if is_large { 800 } else { 500 });
+    let max_payload = *dice.pick(&[16, 64, 1024]) * 1024;
     let mut world = World {
         seat,
         dice,
         faults,
         bus: Bus::new(page),
         batch_bytes,
+        is_large,
         now: Duration::ZERO,
         queue: BTreeMap::new(),
         queued: 0,
         link: None,
+        bulk: bulk::Line { up: None, attempting: false, is_ever_given: has_bulk },
         links: 0,
         attempting: false,
         off: None,
@@ -156,6 +152,7 @@ pub(crate) fn run(seed: u64, seat: &mut dyn Machine) -> Verdict<Tally> {
         awaited: Awaited::default(),
         asked: 0,
         woke: Duration::ZERO,
+        at_once: 0,
         stopping: None,
         over: false,
         tally: Tally::default(),
@@ -206,7 +203,9 @@ impl World<'_> {
     fn until(&mut self, end: Duration) -> Verdict<()> {
         while !self.over {
             let happens = self.queue.first_key_value().map(|((at, _), _)| *at);
-            let due = self.seat.next_deadline();
+            let asked_for = self.seat.next_deadline();
+            let at_once = asked_for.is_some_and(|due| due <= self.now);
+            let due = if at_once { Some(self.now + SLICE) } else { asked_for };
             let next = match (happens, due) {
                 (Some(happens), Some(due)) => happens.min(due),
                 (Some(at), None) | (None, Some(at)) => at,
@@ -222,83 +221,19 @@ impl World<'_> {
                 return Err("it does not come to rest".to_owned());
             }
             if due == Some(next) {
+                self.at_once = if at_once { self.at_once + 1 } else { 0 };
+                if self.at_once > MOST_SLICES {
+                    return Err("it wants to be woken at once, again and again".to_owned());
+                }
+                self.tally.slices += u64::from(asked_for == Some(Duration::ZERO) && self.links > 0);
                 self.tell(Event::Due)?;
             } else if let Some((_, happening)) = self.queue.pop_first() {
+                self.at_once = 0;
                 self.happens(happening)?;
             }
             self.nobody_waits_too_long()?;
         }
         Ok(())
-    }
-
-    fn happens(&mut self, happening: Happening) -> Verdict<()> {
-        match happening {
-            Happening::AtBus(link, message) => {
-                // What was on its way when the connection broke has arrived, or it has not.
-                if self.link != Some(link) && self.dice.chance(500) {
-                    return Ok(());
-                }
-                self.at_bus(link, &message)
-            }
-            Happening::AtSeat(link, event) => {
-                if self.link == Some(link) {
-                    self.tell(event)
-                } else {
-                    Ok(())
-                }
-            }
-            Happening::Attempt => self.attempt_ends(),
-            Happening::Break(which) => {
-                if self.link.is_none() || which.is_some() && which != self.link {
-                    return Ok(());
-                }
-                self.link = None;
-                self.tell(Event::Down { why: "the connection broke".to_owned() })
-            }
-            Happening::Off(off) => {
-                self.off = off;
-                Ok(())
-            }
-            Happening::RegistryWrite => {
-                self.registry_write();
-                Ok(())
-            }
-            Happening::NodeWrite => {
-                self.node_write();
-                Ok(())
-            }
-            Happening::Ask => self.ask(None),
-            Happening::Follow(link, ask) => {
-                if self.link == Some(link) {
-                    self.ask(Some(ask))
-                } else {
-                    Ok(())
-                }
-            }
-            Happening::Strange => self.strange(),
-            Happening::Tell(event) => {
-                if let Event::MaxPayload(bytes) = event {
-                    self.max_payload = bytes;
-                }
-                if self.link.is_some() || event == Event::Reload { self.tell(event) } else { Ok(()) }
-            }
-            Happening::Sleep(length) => {
-                self.now += length;
-                self.woke = self.now;
-                // Whatever was to be noticed meanwhile is noticed now, in its order.
-                let asleep: Vec<(Duration, u64)> =
-                    self.queue.range(..(self.now, 0)).map(|(place, _)| *place).collect();
-                for place in asleep {
-                    let happening = self.queue.remove(&place).expect("it is there");
-                    self.queue.insert((self.now, place.1), happening);
-                }
-                Ok(())
-            }
-            Happening::ClockStep => {
-                self.bus.clock = self.dice.roll() >> 8;
-                Ok(())
-            }
-        }
     }
 
     /// Tells the seat what happened, and does what it asks for.
@@ -310,7 +245,7 @@ impl World<'_> {
             self.stopping = Some(self.now);
         }
         self.awaited.told(&event);
-        self.tally.batches += u64::from(matches!(event, Event::Part { part: Part::End { .. }, .. }));
+        self.count(&event);
         for action in self.seat.handle(event, self.now) {
             match action {
                 Action::Connect => {
@@ -320,13 +255,13 @@ impl World<'_> {
                         self.queue(at, Happening::Attempt);
                     }
                 }
+                Action::ConnectBulk => self.connect_bulk()?,
                 Action::Send(message) => self.sent(message)?,
+                Action::SendBulk(message) => self.sent_in_bulk(message)?,
+                Action::CloseBulk => self.bulk.up = None,
                 Action::StopListening | Action::Say(..) => {}
                 Action::Exit => self.over = true,
             }
-        }
-        if !self.over && self.seat.next_deadline().is_some_and(|due| due <= self.now) {
-            return Err("it wants to be woken at once, again and again".to_owned());
         }
         if self.waiting.len() > 64 + 1_024 {
             return Err(format!("{} requests are taken on", self.waiting.len()));
@@ -348,7 +283,22 @@ impl World<'_> {
         self.tell(Event::Up { server: "n1".to_owned(), max_payload: self.max_payload })
     }
 
+    /// Whether this is one of the connections that there are.
+    fn is_up(&self, link: u64) -> bool {
+        self.link == Some(link) || self.bulk.up == Some(link)
+    }
+
+    fn breaks(&mut self) -> Verdict<()> {
+        match self.link.take() {
+            Some(_) => self.tell(Event::Down { why: "the connection broke".to_owned() }),
+            None => Ok(()),
+        }
+    }
+
     fn sent(&mut self, message: Outgoing) -> Verdict<()> {
+        if message.subject.starts_with(DIRECT_GET) {
+            return Err(format!("it asks {:?} over the connection that serves", message.subject));
+        }
         if self.link.is_some() && message.payload_bytes() > self.max_payload {
             return Err(format!("{} bytes to {:?}", message.payload_bytes(), message.subject));
         }
@@ -362,7 +312,7 @@ impl World<'_> {
         let Some(link) = self.link else {
             return Err(format!("it sends to {:?} without a connection", message.subject));
         };
-        self.awaited.sent(&message, self.now)?;
+        self.tally.looks += u64::from(message.subject.contains(".STREAM.INFO.") && message.body.is_empty());
         let at = self.now + self.delay();
         self.queue(at, Happening::AtBus(link, message));
         Ok(())
@@ -376,7 +326,8 @@ impl World<'_> {
             matches!(
                 happening,
                 Happening::Attempt
-                    | Happening::Break(Some(_))
+                    | Happening::BulkAttempt
+                    | Happening::BulkBreak(Some(_))
                     | Happening::AtBus(..)
                     | Happening::AtSeat(..)
                     | Happening::Follow(..)

@@ -4,6 +4,9 @@
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
+/// When each stream was made.
+pub(crate) const CREATED: &str = "2026-11-01T00:00:00Z";
+
 /// A message as a stream keeps it, for [`message`].
 #[derive(Clone, Debug)]
 pub(crate) struct Stored<'a> {
@@ -21,7 +24,7 @@ pub(crate) fn page(subjects: &[String], offset: usize, total: usize, last: (u64,
         subjects.iter().map(|subject| format!("{}:1", Value::from(subject.as_str()))).collect();
     let (last_seq, last_ts) = last;
     format!(
-        r#"{{"type":"io.nats.jetstream.api.v1.stream_info_response","created":"2026-11-01T00:00:00Z","total":{total},"offset":{offset},"limit":{},"state":{{"messages":{total},"last_seq":{last_seq},"last_ts":"{last_ts}","subjects":{{{}}}}}}}"#,
+        r#"{{"type":"io.nats.jetstream.api.v1.stream_info_response","created":"{CREATED}","total":{total},"offset":{offset},"limit":{},"state":{{"messages":{total},"last_seq":{last_seq},"last_ts":"{last_ts}","subjects":{{{}}}}}}}"#,
         subjects.len(),
         names.join(",")
     )

@@ -33,7 +33,12 @@ impl Mesh {
     /// A mesh under the shipped configuration whose seat reaches the server only through a proxy.
     #[track_caller]
     pub(crate) fn start_behind_a_proxy() -> (Self, Proxy) {
-        let server = Server::start();
+        Self::start_on_behind_a_proxy(Server::start())
+    }
+
+    /// A mesh on this server whose seat reaches it only through a proxy.
+    #[track_caller]
+    pub(crate) fn start_on_behind_a_proxy(server: Server) -> (Self, Proxy) {
         init(&server);
         let proxy = Proxy::start(&server);
         let mut seat = Seat::start_through(&proxy, &server, &[]);

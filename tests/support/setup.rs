@@ -56,6 +56,14 @@ impl Setup {
         self
     }
 
+    /// The shipped configuration without the rights to read in bulk: the seat reads one by one.
+    #[track_caller]
+    pub(crate) fn one_by_one() -> Self {
+        let needs = Self::shipped().deny(&accounts::SEAT, Right::Publish, &direct_get("needs"));
+        let applied = needs.deny(&accounts::SEAT, Right::Publish, &direct_get("applied"));
+        applied.deny(&accounts::SEAT, Right::Publish, &direct_get("collect"))
+    }
+
     /// Takes one right away from one user; panics if the configuration does not give it.
     #[track_caller]
     pub(crate) fn deny(mut self, account: &Account, right: Right, subject: &str) -> Self {
@@ -126,6 +134,10 @@ impl Setup {
         let store = format!("\"{}\"", text(&store(directory)));
         self.env.iter().cloned().chain([(STORE_VARIABLE.to_owned(), store)]).collect()
     }
+}
+
+fn direct_get(bucket: &str) -> String {
+    format!("$JS.API.DIRECT.GET.KV_mesh-provisioner_{bucket}")
 }
 
 pub(super) fn log(directory: &Path) -> PathBuf {

@@ -8,6 +8,7 @@ use crate::config::Connection;
 use crate::permissions::{Rights, quote};
 use crate::registry;
 use crate::wire::answer::Identity;
+use crate::wire::direct;
 use crate::wire::jetstream::{self, Request};
 use crate::wire::service::NOBODY;
 use crate::wire::{Body, Headers, INBOX, Outgoing, QUEUE, VERB, service};
@@ -100,11 +101,12 @@ fn line(list: &str, right: &str, denied: Option<String>) -> Line {
     match denied {
         None => Line::ok(what, ""),
         Some(words) => {
-            let mend = format!(
-                "the bus says: {words}: add the line {} to {list} of the seat's permissions",
-                quote(right)
-            );
-            Line::wrong(what, mend)
+            let mend = format!("add the line {} to {list} of the seat's permissions", quote(right));
+            if right.starts_with(direct::GET) {
+                Line::unknown(what, format!("the seat does without, but reads slowly: {mend}"))
+            } else {
+                Line::wrong(what, format!("the bus says: {words}: {mend}"))
+            }
         }
     }
 }
@@ -153,7 +155,7 @@ mod tests {
         assert_eq!(subject("_INBOX.>", "ID"), "_INBOX.ID");
         assert_eq!(subject("$SRV.PING.mesh-provisioner.*", "ID"), "$SRV.PING.mesh-provisioner.ID");
         assert_eq!(subject("$SRV.PING", "ID"), "$SRV.PING");
-        let subscriptions = subscriptions(&Rights::of_seat(&[], false), "ID");
+        let subscriptions = subscriptions(&Rights::of_seat(&[]), "ID");
         assert_eq!(subscriptions.len(), 10);
         let harmless = |(subject, queue): &(String, Option<_>)| subject != VERB && queue.is_none();
         assert!(subscriptions.iter().all(harmless), "no request comes to a check");
@@ -161,10 +163,10 @@ mod tests {
 
     #[test]
     fn no_trial_changes_anything() {
-        let publish = Rights::of_seat(&["_MY.inbox".to_owned()], true).publish;
+        let publish = Rights::of_seat(&["_MY.inbox".to_owned()]).publish;
         let rights = publish.iter().flat_map(|group| &group.subjects);
         let messages: Vec<Outgoing> = rights.flat_map(|right| messages(right, "ID")).collect();
-        assert_eq!(messages.len(), 13 + 12 + 1 + 3);
+        assert_eq!(messages.len(), 13 + 8 + 3 + 1 + 3);
         for message in messages {
             let expected =
                 message.headers.iter().find(|(name, _)| *name == "Nats-Expected-Last-Subject-Sequence");

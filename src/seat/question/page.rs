@@ -1,7 +1,7 @@
 //! The entries of one bucket, narrowed and paged: `registry`, `needs`, `applied`, `collect` and `gaps`.
 
-use super::reach::{Reach, node_token};
-use super::{Allowance, Frame, Slot, Want};
+use super::reach::Reach;
+use super::{Allowance, Frame, SLICE, Slot, Want};
 use crate::bucket::{Bucket, Malformed, Why};
 use crate::name;
 use crate::seat::failure::{Cause, Refusal};
@@ -13,6 +13,7 @@ use crate::wire::direct::Part;
 use crate::wire::jetstream::Message;
 use crate::wire::request::{Ask, MAX_LIMIT, What};
 use std::collections::BTreeSet;
+use std::mem;
 use std::rc::Rc;
 
 /// How many keys, and how many bytes of values, a page looks at: bounds the work of one request whatever the bucket
@@ -34,6 +35,12 @@ pub(in crate::seat) struct PageQuestion {
     /// For `gaps`: the kinds that the registry answers.
     answered_kinds: BTreeSet<String>,
     page: Page,
+    /// The keys that the index does not know all of, and those behind them.
+    chosen: Vec<String>,
+    /// Whether there is more of the index to look at.
+    busy: bool,
+    /// How many keys it has taken.
+    keys: usize,
     /// How many bytes of values it has looked at.
     bytes: usize,
     /// What is known of the registry, from questions before or from this one.
@@ -68,6 +75,9 @@ impl PageQuestion {
             stage: Stage::Done,
             answered_kinds: BTreeSet::new(),
             page,
+            chosen: Vec::new(),
+            busy: false,
+            keys: 0,
             bytes: 0,
             registry,
             outcome: None,
@@ -85,12 +95,8 @@ impl PageQuestion {
 
     fn scan(&self, bucket: Bucket) -> Scan {
         match bucket {
-            // The few kinds are not worth a batch.
             Bucket::Registry => Scan::of_registry(self.registry.clone()),
-            bucket => {
-                let value_bytes = self.frame.value_bytes.get(&bucket).copied();
-                Scan::new(bucket, node_token(&self.ask), value_bytes, self.frame.batches.contains(&bucket))
-            }
+            bucket => self.frame.scan(bucket, &self.ask),
         }
     }
 
@@ -117,6 +123,34 @@ impl PageQuestion {
         heard
     }
 
+    pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
+        self.frame.bulk.retain(|other, _| bucket.is_some_and(|bucket| bucket != *other));
+        if let Stage::Kinds(scan) | Stage::Entries(scan) = &mut self.stage
+            && bucket.is_none_or(|bucket| bucket == scan.bucket())
+        {
+            scan.leave_bulk();
+        }
+    }
+
+    pub(super) const fn is_following(&self) -> bool {
+        match &self.stage {
+            Stage::Kinds(scan) | Stage::Entries(scan) => scan.is_following(),
+            Stage::Done => false,
+        }
+    }
+
+    pub(super) fn waits_for_bulk(&self) -> bool {
+        match &self.stage {
+            Stage::Kinds(scan) | Stage::Entries(scan) => scan.waits_for_bulk(),
+            Stage::Done => false,
+        }
+    }
+
+    /// Whether there is more to do without hearing anything.
+    pub(super) const fn is_busy(&self) -> bool {
+        self.busy
+    }
+
     pub(super) fn progress(&self) -> String {
         match &self.stage {
             Stage::Kinds(scan) | Stage::Entries(scan) => scan.progress(),
@@ -138,10 +172,11 @@ impl PageQuestion {
     pub(super) fn cut_short(&mut self) {
         // To say that there is no gap, all must have been read.
         let may_be_short = self.ask.what != What::Gaps || !self.page.has_no_entries();
-        let stage = std::mem::replace(&mut self.stage, Stage::Done);
+        let stage = mem::replace(&mut self.stage, Stage::Done);
         if let Stage::Entries(scan) = &stage
             && may_be_short
-            && scan.first_unread().is_some_and(|key| self.page.end_before(key))
+            && let Some(key) = self.chosen.first().map(String::as_str).or(scan.first_unread())
+            && self.page.end_before(key)
         {
             self.answer(scan);
         } else {
@@ -161,10 +196,12 @@ impl PageQuestion {
         self.outcome = Some(outcome);
     }
 
-    /// Goes on as far as what has been heard allows.
-    fn advance(&mut self) {
+    /// Goes on as far as what has been heard allows, for a slice.
+    pub(super) fn advance(&mut self) {
+        self.busy = false;
+        let mut looked_at = 0;
         loop {
-            let stage = std::mem::replace(&mut self.stage, Stage::Done);
+            let stage = mem::replace(&mut self.stage, Stage::Done);
             self.stage = match stage {
                 Stage::Done => return,
                 Stage::Kinds(mut scan) => match scan.next() {
@@ -172,16 +209,16 @@ impl PageQuestion {
                         self.stage = Stage::Kinds(scan);
                         return;
                     }
-                    Scanned::Listed(keys) => {
-                        scan.read(keys);
+                    Scanned::Listed => {
+                        scan.pick(None, usize::MAX, |_| true);
                         Stage::Kinds(scan)
                     }
                     Scanned::Key(key, Found::Message(_)) => {
                         self.answered_kinds.extend(name::decode(&key).ok());
                         Stage::Kinds(scan)
                     }
-                    Scanned::Key(..) => Stage::Kinds(scan),
-                    Scanned::End => {
+                    Scanned::Key(..) | Scanned::Entry(..) | Scanned::Indexed => Stage::Kinds(scan),
+                    Scanned::Told | Scanned::End => {
                         self.learn(&mut scan);
                         self.entries()
                     }
@@ -191,16 +228,44 @@ impl PageQuestion {
                         self.stage = Stage::Entries(scan);
                         return;
                     }
-                    Scanned::Listed(keys) => {
-                        scan.read(self.keys_of_page(keys));
+                    Scanned::Listed => {
+                        let after = self.ask.after.as_deref();
+                        scan.pick(after, KEYS_OF_AN_EMPTY_PAGE, |key| self.concerns(key));
                         Stage::Entries(scan)
                     }
                     Scanned::Key(key, found) => {
-                        let ends_here = self.has_looked_enough(scan.given()) && self.page.end_before(&key);
-                        if ends_here || !self.add(&key, &found) {
+                        if !self.take(&key, &found) {
                             return self.answer(&scan);
                         }
-                        self.bytes += found.message().map_or(0, |message| message.value.len());
+                        Stage::Entries(scan)
+                    }
+                    Scanned::Indexed => {
+                        scan.tell(self.ask.after.as_deref());
+                        Stage::Entries(scan)
+                    }
+                    Scanned::Entry(key, entry) => {
+                        if self.concerns(&key) {
+                            match entry.found(self.bucket, &key).filter(|_| self.chosen.is_empty()) {
+                                Some(found) => {
+                                    if !self.take(&key, &found) {
+                                        return self.answer(&scan);
+                                    }
+                                }
+                                None => self.chosen.push(key),
+                            }
+                        }
+                        looked_at += 1;
+                        if self.chosen.len() > KEYS_OF_AN_EMPTY_PAGE + 1 {
+                            scan.read(mem::take(&mut self.chosen));
+                        } else if looked_at == SLICE {
+                            self.busy = true;
+                            self.stage = Stage::Entries(scan);
+                            return;
+                        }
+                        Stage::Entries(scan)
+                    }
+                    Scanned::Told => {
+                        scan.read(mem::take(&mut self.chosen));
                         Stage::Entries(scan)
                     }
                     Scanned::End => {
@@ -212,30 +277,24 @@ impl PageQuestion {
         }
     }
 
-    /// Whether the page has looked at enough when it comes to its `keys`th key.
-    fn has_looked_enough(&self, keys: usize) -> bool {
-        let most = if self.page.is_empty() { KEYS_OF_AN_EMPTY_PAGE } else { KEYS_A_PAGE };
-        keys > most || self.bytes > BYTES_A_PAGE
-    }
-
-    /// The keys that the page may come to, and the one behind them, at which it ends. Look-alikes stay together.
-    fn keys_of_page(&self, keys: Vec<String>) -> Vec<String> {
-        let mut kept: Vec<String> = Vec::new();
-        for key in keys.into_iter().filter(|key| self.concerns(key)) {
-            let is_behind = kept.len() > KEYS_OF_AN_EMPTY_PAGE && kept.last() != Some(&key);
-            kept.push(key);
-            if is_behind {
-                break;
-            }
-        }
-        kept
-    }
-
-    /// Whether `key` lies behind `after`, within reach, and is what is asked for.
-    fn concerns(&self, key: &str) -> bool {
-        if self.ask.after.as_deref().is_some_and(|after| key <= after) {
+    /// Takes what was found under `key`; `false` if the page ends before it.
+    fn take(&mut self, key: &str, found: &Found) -> bool {
+        self.keys += 1;
+        if self.has_looked_enough() && self.page.end_before(key) || !self.add(key, found) {
             return false;
         }
+        self.bytes += found.message().map_or(0, |message| message.value.len());
+        true
+    }
+
+    /// Whether the page has looked at enough.
+    fn has_looked_enough(&self) -> bool {
+        let most = if self.page.is_empty() { KEYS_OF_AN_EMPTY_PAGE } else { KEYS_A_PAGE };
+        self.keys > most || self.bytes > BYTES_A_PAGE
+    }
+
+    /// Whether `key` is within reach, and is what is asked for.
+    fn concerns(&self, key: &str) -> bool {
         self.reach.holds(key)
             && (self.ask.what != What::Gaps
                 || self.bucket.parse(key).map_or(true, |names| !self.answered_kinds.contains(&names[2])))
@@ -254,7 +313,8 @@ impl PageQuestion {
                 self.page.add(key, None, vec![Complaint::new(key, &malformed, None).to_json()])
             }
             (Err(malformed), found) => {
-                self.page.add(key, None, vec![Complaint::new(key, &malformed, found.message()).to_json()])
+                let written = found.message().map(Message::written);
+                self.page.add(key, None, vec![Complaint::new(key, &malformed, written).to_json()])
             }
         }
     }
@@ -269,7 +329,8 @@ impl PageQuestion {
             revision: message.sequence,
             at: &message.at,
         };
-        let complain = |malformed: Malformed| Complaint::new(key, &malformed, Some(message)).to_json();
+        let complain =
+            |malformed: Malformed| Complaint::new(key, &malformed, Some(message.written())).to_json();
         let header_fault = message.header_fault.as_deref().map(|fault| Malformed::new(Why::Header, fault));
         let mut complaints: Vec<String> =
             header_fault.into_iter().chain(entry.value.fault()).map(complain).collect();

@@ -1,16 +1,17 @@
 //! The questions that no single bucket answers: `drift`, `nodes` and `collections`. Each reads the buckets that it
-//! needs one after the other, keeps a row for each thing that it speaks of, and forgets the values.
+//! needs one after the other, and keeps a row for each thing that it speaks of. When a key was written last is all that
+//! it wants to know; values are read only where there is no other way.
 
 mod collections;
 mod drift;
 mod nodes;
 
-use super::reach::{Reach, node_token};
+use super::reach::Reach;
 use super::{Allowance, Frame, Slot, Want};
 use crate::bucket::Bucket;
 use crate::seat::failure::{Cause, Refusal};
+use crate::seat::index::{Entry, Standing, words};
 use crate::seat::scan::{Scan, Scanned};
-use crate::seat::values::Found;
 use crate::wire::answer::{AsOf, Complaint, MAX_MALFORMED_LISTED, Page, json};
 use crate::wire::direct::Part;
 use crate::wire::request::{Ask, MAX_LIMIT, What};
@@ -19,7 +20,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 /// A survey of several buckets.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(in crate::seat) struct Survey {
     as_of: BTreeMap<&'static str, AsOf>,
     complaints: Vec<String>,
     complaints_total: usize,
+    /// Whether there are keys that have not been counted yet.
+    busy: bool,
     pub(super) outcome: Option<Result<String, Refusal>>,
 }
 
@@ -51,7 +53,7 @@ trait Tally: fmt::Debug + Send {
     }
 
     /// Takes a key that is there, or, if `deleted`, the mark that it no longer is; and the time of that write.
-    fn take(&mut self, bucket: Bucket, names: &[String], at: &Time, deleted: bool);
+    fn take(&mut self, bucket: Bucket, names: &[String], at: Time, deleted: bool);
 
     /// The rows.
     fn rows(&mut self, ask: &Ask, now: Duration) -> Vec<Row>;
@@ -68,31 +70,20 @@ struct Row {
     ok: bool,
 }
 
-/// A time of the bus: to compare, and in its own words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Time {
-    at: OffsetDateTime,
-    words: String,
-}
+/// A time of the bus: to compare, and to show in its own words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Time(OffsetDateTime);
 
 impl Time {
-    /// Reads a time as the bus gives it.
-    fn parse(words: &str) -> Option<Self> {
-        Some(Time { at: OffsetDateTime::parse(words, &Rfc3339).ok()?, words: words.to_owned() })
-    }
-
     /// Keeps the later of two in `latest`.
-    fn keep_later(latest: &mut Option<Time>, other: &Time) {
-        if latest.as_ref().is_none_or(|latest| latest.at < other.at) {
-            *latest = Some(other.clone());
-        }
+    fn keep_later(latest: &mut Option<Time>, other: Time) {
+        *latest = (*latest).max(Some(other));
     }
 }
 
-/// Shows a time in the bus's words.
 impl Serialize for Time {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.words)
+        serializer.serialize_str(&words(self.0))
     }
 }
 
@@ -112,6 +103,7 @@ impl Survey {
             as_of: BTreeMap::new(),
             complaints: Vec::new(),
             complaints_total: 0,
+            busy: false,
             outcome: None,
         };
         survey.scan_next();
@@ -119,10 +111,7 @@ impl Survey {
     }
 
     fn scan_next(&mut self) {
-        self.scan = self.to_scan.pop_front().map(|bucket| {
-            let value_bytes = self.frame.value_bytes.get(&bucket).copied();
-            Scan::new(bucket, node_token(&self.ask), value_bytes, self.frame.batches.contains(&bucket))
-        });
+        self.scan = self.to_scan.pop_front().map(|bucket| self.frame.scan(bucket, &self.ask));
     }
 
     pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
@@ -147,6 +136,24 @@ impl Survey {
         heard
     }
 
+    pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
+        self.frame.bulk.retain(|other, _| bucket.is_some_and(|bucket| bucket != *other));
+        if let Some(scan) =
+            self.scan.as_mut().filter(|scan| bucket.is_none_or(|bucket| bucket == scan.bucket()))
+        {
+            scan.leave_bulk();
+        }
+    }
+
+    pub(super) fn waits_for_bulk(&self) -> bool {
+        self.scan.as_ref().is_some_and(Scan::waits_for_bulk)
+    }
+
+    /// Whether there is more to do without hearing anything.
+    pub(super) const fn is_busy(&self) -> bool {
+        self.busy
+    }
+
     pub(super) fn progress(&self) -> String {
         self.scan.as_ref().map_or_else(|| "it was just done".to_owned(), Scan::progress)
     }
@@ -155,30 +162,43 @@ impl Survey {
         self.scan.as_ref().is_some_and(Scan::keeps_long_list)
     }
 
-    /// Goes on as far as what has been heard allows.
-    fn advance(&mut self) {
+    /// Goes on as far as what has been heard allows, for a slice.
+    pub(super) fn advance(&mut self) {
+        self.busy = false;
+        let mut counted = 0;
         while let Some(mut scan) = self.scan.take() {
+            if counted == super::SLICE {
+                self.busy = true;
+                self.scan = Some(scan);
+                return;
+            }
             let bucket = scan.bucket();
             match scan.next() {
                 Scanned::Waiting => {
                     self.scan = Some(scan);
                     return;
                 }
-                Scanned::Listed(mut keys) => {
-                    let reach = self.reach(bucket);
-                    let tally = &self.tally;
-                    keys.retain(|key| {
-                        reach.holds(key)
-                            && bucket.parse(key).map_or(true, |names| tally.concerns(bucket, &names))
-                    });
-                    scan.read(keys);
+                Scanned::Listed => {
+                    scan.pick(None, usize::MAX, |key| self.concerns(bucket, key));
+                    self.scan = Some(scan);
+                }
+                Scanned::Indexed => {
+                    scan.tell(None);
                     self.scan = Some(scan);
                 }
                 Scanned::Key(key, found) => {
-                    self.take(bucket, &key, &found);
+                    self.take(bucket, &key, Standing::of_found(&found), found.is_gone());
                     self.scan = Some(scan);
+                    counted += 1;
                 }
-                Scanned::End => {
+                Scanned::Entry(key, Entry { standing, .. }) => {
+                    if self.concerns(bucket, &key) {
+                        self.take(bucket, &key, Some(standing), standing.deleted);
+                    }
+                    self.scan = Some(scan);
+                    counted += 1;
+                }
+                Scanned::Told | Scanned::End => {
                     self.as_of.insert(bucket.suffix(), scan.as_of());
                     self.scan_next();
                     if self.scan.is_none() {
@@ -189,6 +209,11 @@ impl Survey {
         }
     }
 
+    fn concerns(&self, bucket: Bucket, key: &str) -> bool {
+        self.reach(bucket).holds(key)
+            && bucket.parse(key).map_or(true, |names| self.tally.concerns(bucket, &names))
+    }
+
     fn reach(&self, bucket: Bucket) -> Reach {
         if self.tally.narrows_keys_by_module() {
             Reach::new(bucket, &self.ask)
@@ -197,24 +222,20 @@ impl Survey {
         }
     }
 
-    fn take(&mut self, bucket: Bucket, key: &str, found: &Found) {
-        let (at, deleted) = match found {
-            Found::Message(message) => (Some(message.at.as_str()), false),
-            Found::Gone { marker } => (marker.as_ref().map(|marker| marker.at.as_str()), true),
-            Found::Unnameable => (None, false),
-        };
+    fn take(&mut self, bucket: Bucket, key: &str, standing: Option<Standing>, deleted: bool) {
         match bucket.parse(key) {
             Ok(names) => {
-                if let Some(time) = at.and_then(Time::parse) {
-                    self.tally.take(bucket, &names, &time, deleted);
+                if let Some(Standing { at, deleted, .. }) = standing {
+                    self.tally.take(bucket, &names, Time(at), deleted);
                 }
             }
             Err(_) if deleted => {}
             Err(malformed) => {
                 self.complaints_total += 1;
                 if self.complaints.len() < MAX_MALFORMED_LISTED {
-                    let complaint = Complaint::new(key, &malformed, found.message()).of(bucket);
-                    self.complaints.push(complaint.to_json());
+                    let written = standing.map(|standing| (standing.sequence, words(standing.at)));
+                    let written = written.as_ref().map(|(sequence, at)| (*sequence, at.as_str()));
+                    self.complaints.push(Complaint::new(key, &malformed, written).of(bucket).to_json());
                 }
             }
         }

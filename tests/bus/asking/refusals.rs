@@ -209,14 +209,15 @@ impl OwnJetStream {
         self.tester.publish(request.reply.expect("a request"), answer.to_string());
     }
 
-    /// Says that these are the keys of the bucket.
+    /// Says nothing of the bucket to whoever looks at it, and then that these are its keys.
     #[track_caller]
     fn list(&self, bucket: &str, keys: &[&str]) {
         let subjects: Map<String, Value> =
             keys.iter().map(|key| (format!("$KV.{bucket}.{key}"), json!(1))).collect();
         let state = json!({"last_seq": 9, "last_ts": "2026-11-29T13:26:00Z", "subjects": subjects});
         let answer = json!({"total": keys.len(), "offset": 0, "limit": 100_000, "state": state});
-        self.answer("INFO", bucket, "", &answer);
+        self.answer("INFO", bucket, "", &json!({"state": {}}));
+        self.answer("INFO", bucket, "subjects_filter", &answer);
     }
 }
 

@@ -16,8 +16,9 @@ use crate::support::wire::Message;
 
 const MANY: usize = 20_000;
 
-/// What the seat sends to list the keys of the needs.
+/// What the seat sends to list the keys of the needs, and to read them in bulk.
 const LISTING: &str = "STREAM.INFO.KV_mesh-provisioner_needs";
+const IN_BULK: &str = "DIRECT.GET.KV_mesh-provisioner_needs";
 
 /// How long a request may take from its sending to its answer.
 const STATED_BOUND: Duration = Duration::from_secs(5);
@@ -68,7 +69,7 @@ fn page_through(client: &Client, keys: &[String], mut known: usize) {
 
 #[test]
 fn l2_a_server_that_is_killed_under_a_page_never_makes_it_short() {
-    let (mut mesh, proxy) = Mesh::start_behind_a_proxy();
+    let (mut mesh, proxy) = Mesh::start_on_behind_a_proxy(Setup::one_by_one().start());
     let keys = put_many(&mesh.tester());
     let reader = mesh.reader();
     let known = take_page(&reader.ask(&rest(&keys, 0)).good(), &keys, 0);
@@ -102,7 +103,7 @@ fn l2_a_server_that_is_killed_under_a_page_never_makes_it_short() {
 
 #[test]
 fn l2_a_connection_that_is_cut_under_a_page_never_makes_it_short() {
-    let (mesh, proxy) = Mesh::start_behind_a_proxy();
+    let (mesh, proxy) = Mesh::start_on_behind_a_proxy(Setup::one_by_one().start());
     let keys = put_many(&mesh.tester());
     let reader = mesh.reader();
     // Within the list of keys, at its end, and within the values.
@@ -111,6 +112,20 @@ fn l2_a_connection_that_is_cut_under_a_page_never_makes_it_short() {
         proxy.cut_after_sent(LISTING, bytes);
         page_through(&reader, &keys, 0);
         proxy.wait_cut(cuts, PATIENCE);
+    }
+}
+
+#[test]
+fn l2_a_read_in_bulk_that_is_cut_never_makes_a_page_short() {
+    for bytes in [1, 200_000, 2_000_000] {
+        let (mesh, proxy) = Mesh::start_behind_a_proxy();
+        let keys = put_many(&mesh.tester());
+        let reader = mesh.reader();
+        let cuts = proxy.cuts();
+        proxy.cut_after_sent(IN_BULK, bytes);
+        page_through(&reader, &keys, 0);
+        proxy.wait_cut(cuts, PATIENCE);
+        page_through(&reader, &keys, 0);
     }
 }
 

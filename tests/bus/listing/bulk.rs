@@ -1,14 +1,15 @@
-//! `--bulk-reads` changes how buckets are read, and no answer.
+//! How buckets are read changes no answer.
 
 use serde_json::json;
 
-use crate::support::accounts::{READER, TESTER};
-use crate::support::bucket::{APPLIED, COLLECT, NEEDS, REGISTRY};
+use crate::support::accounts::{READER, SEAT, TESTER};
+use crate::support::bucket::{APPLIED, COLLECT, NEEDS};
 use crate::support::client::Client;
-use crate::support::mesh;
+use crate::support::mesh::{self, Mesh};
 use crate::support::seat::Seat;
 use crate::support::server::Server;
 use crate::support::setup::Setup;
+use crate::support::wait::PATIENCE;
 use crate::support::wire::headers;
 
 /// Writes what is in order and what is not: more keys than one batch asks for, and every fault that a key or its
@@ -35,14 +36,12 @@ fn fill(client: &Client) {
     client.kv_put_with(COLLECT, "n1.hosts.broken", b"NATS/1.0\r\nno colon\r\n\r\n", "2");
     client.kv_put(APPLIED, "n1.large", json!("x".repeat(600_000)).to_string());
     client.kv_put(APPLIED, "n1.web", "{}");
-    // The newest message of all, which looks like the end of a batch.
-    let end = headers(&[("Status", "204"), ("Nats-UpTo-Sequence", "1000000")]);
-    client.kv_put_with(APPLIED, "n2.web", &end, "{}");
+    client.kv_put_all(COLLECT, (0..50).map(|at| (format!("n2.hosts.m{at:02}"), "{}")));
 }
 
 /// What a seat answers to every question: the pages to the byte, but for who gave them.
-fn all_answers(server: &Server, args: &[&str]) -> Vec<String> {
-    let mut seat = Seat::start(server, args);
+fn all_answers(server: &Server) -> Vec<String> {
+    let mut seat = Seat::start(server, &[]);
     seat.wait_ready();
     let reader = server.client(&READER);
     let questions = [
@@ -65,22 +64,80 @@ fn all_answers(server: &Server, args: &[&str]) -> Vec<String> {
     texts.collect()
 }
 
+/// The same in order, in more messages than one read in bulk brings.
+fn fill_well(client: &Client) {
+    let nodes = |at: usize| format!("n{:02}", at % 17);
+    client
+        .kv_put_all(NEEDS, (0..5_000).map(|at| (format!("{}.web.port.p{at:04}", nodes(at)), at.to_string())));
+    client.kv_put_all(NEEDS, (0..100).map(|at| (format!("{}.web.port.p{at:04}", nodes(at)), "1".to_owned())));
+    for at in (0..500).step_by(7) {
+        client.kv_delete(NEEDS, format!("{}.web.port.p{at:04}", nodes(at)));
+    }
+    client.kv_put_all(APPLIED, (0..17).map(|at| (format!("{}.web", nodes(at)), "{}")));
+    client.kv_put(APPLIED, "n01", "1");
+    client.kv_put_all(COLLECT, (0..5).map(|at| (format!("{}.hosts.web", nodes(at)), "{}")));
+}
+
 #[test]
-fn bulk_reads_give_the_same_answers_with_and_without_the_right_to_them() {
-    const BEFORE: &str = "            # Asks whether somebody else holds the seat too.\n";
+fn reads_in_bulk_change_no_answer() {
+    same_answers(fill_well, 2 * 4_900);
+}
+
+#[test]
+fn what_cannot_be_read_in_bulk_is_read_one_by_one() {
+    same_answers(fill, 2 * 1_285);
+}
+
+#[test]
+fn no_entry_passes_for_words_of_the_bus() {
+    for status in ["204", "404", "503"] {
+        same_answers(
+            |client| {
+                client.kv_put_all(APPLIED, (0..50).map(|at| (format!("n1.m{at:02}"), "{}")));
+                let posing = headers(&[("Status", status), ("Nats-UpTo-Sequence", "1000000")]);
+                client.kv_put_with(APPLIED, "n2.web", &posing, "{}");
+                client.kv_put_all(APPLIED, (0..50).map(|at| (format!("n3.m{at:02}"), "{}")));
+            },
+            100,
+        );
+    }
+}
+
+#[test]
+fn an_entry_that_breaks_a_connection_costs_none_that_serves() {
+    let mesh = Mesh::start();
+    fill(&mesh.tester());
+    let serving = || {
+        let connections = mesh.server.serving_connections_of(&SEAT.user);
+        connections.iter().map(|connection| connection["cid"].clone()).collect::<Vec<_>>()
+    };
+    let before = serving();
+    let reader = mesh.reader();
+    for _ in 0..2 {
+        for what in ["needs", "collect", "drift", "collections"] {
+            reader.ask_all(&json!({"what": what}));
+        }
+    }
+    assert_eq!(serving(), before);
+    // A server that cannot read in bulk says so, and breaks nothing.
+    let why = match mesh.server.version() {
+        (2, ..11, _) => "a read in bulk was of no use: ",
+        _ => "a read in bulk was of no use: the connection broke during one",
+    };
+    mesh.seat.wait_for_log(why, PATIENCE);
+}
+
+/// Asserts that it makes no difference for the answers, which have more than so many entries, how the buckets are read.
+fn same_answers(fill: impl Fn(&Client), more_than: usize) {
     let mut server = Server::start();
     mesh::init(&server);
     fill(&server.client(&TESTER));
-    let one_by_one = all_answers(&server, &[]);
+    let in_bulk = all_answers(&server);
     let entries =
         |texts: &[String]| texts.iter().map(|text| text.matches(r#""revision":"#).count()).sum::<usize>();
-    assert!(entries(&one_by_one) > 2 * 1_285, "most of what was written is in the answers");
-    // Denied, and read one by one after all.
-    assert_eq!(all_answers(&server, &["--bulk-reads"]), one_by_one);
-
-    let right = |bucket| format!("            \"$JS.API.DIRECT.GET.KV_{bucket}\"\n");
-    let rights = [REGISTRY, NEEDS, APPLIED, COLLECT].map(right).concat();
-    server.setup = Setup::shipped().replace(BEFORE, &format!("{BEFORE}{rights}"));
+    assert!(entries(&in_bulk) > more_than, "most of what was written is in the answers");
+    // Denied, and read one by one.
+    server.setup = Setup::one_by_one();
     server.restart();
-    assert_eq!(all_answers(&server, &["--bulk-reads"]), one_by_one);
+    assert_eq!(all_answers(&server), in_bulk);
 }

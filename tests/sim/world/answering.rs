@@ -1,12 +1,10 @@
 //! What the bus answers, and what becomes of it on its way to the seat.
 
 use super::{Happening, Off, Verdict, World};
-use crate::batch::{self, Arrival, DIRECT_GET};
-use crate::faults::Trouble;
+use crate::batch::DIRECT_GET;
 use crate::jetstream;
 use mesh_provisioner::seat::Event;
 use mesh_provisioner::wire::Outgoing;
-use mesh_provisioner::wire::direct::Part;
 use std::time::Duration;
 
 impl World<'_> {
@@ -59,49 +57,6 @@ impl World<'_> {
         }
         let at = self.now + self.delay();
         self.queue(at, Happening::AtSeat(link, answer));
-        Ok(())
-    }
-
-    /// The answer to a batch: its messages, one behind the other, as far as trouble leaves them.
-    fn batch_at_bus(&mut self, link: u64, call: u64, request: &Outgoing) -> Verdict<()> {
-        let part = |part| Happening::AtSeat(link, Event::Part { call, part });
-        let silent =
-            || Happening::AtSeat(link, Event::Answer { call, no_responders: true, body: Vec::new() });
-        let faults = &self.faults;
-        let trouble = self.dice.chance(faults.batch_trouble).then(|| *self.dice.pick(&faults.troubles));
-        let mut known = self.bus.step;
-        if trouble == Some(Trouble::Lagging) {
-            known = self.dice.roll() % (known + 1);
-        }
-        let arrivals = batch::answer(&self.bus, request, known, self.batch_bytes)?;
-        let (at, other) = (self.dice.below(arrivals.len()), self.dice.below(arrivals.len()));
-        let mut answer: Vec<Happening> = arrivals
-            .into_iter()
-            .map(|arrival| match arrival {
-                Arrival::Part(arrived) => part(arrived),
-                Arrival::Breaks => Happening::Break(Some(link)),
-            })
-            .collect();
-        match trouble {
-            _ if self.off.is_some() => answer = vec![silent()],
-            None | Some(Trouble::Lagging) => {}
-            Some(Trouble::NobodyThere) => answer = vec![silent()],
-            Some(Trouble::Refused) => answer = vec![part(Part::Void("408 Empty Request".to_owned()))],
-            Some(Trouble::Denied) => {
-                let words = format!("Permissions Violation for Publish to \"{}\"", request.subject);
-                answer = vec![Happening::AtSeat(link, Event::Protest(words))];
-            }
-            Some(Trouble::Silent) => answer.clear(),
-            Some(Trouble::Lost) => drop(answer.remove(at)),
-            Some(Trouble::Reordered) => answer.swap(at, other),
-            Some(Trouble::Repeated) => answer.insert(other, answer[at].clone()),
-            Some(Trouble::Breaks) => answer.insert(at, Happening::Break(Some(link))),
-        }
-        let mut when = self.now;
-        for happening in answer {
-            when += self.delay();
-            self.queue(when, happening);
-        }
         Ok(())
     }
 }

@@ -3,8 +3,7 @@
 use super::{Verdict, Waiting, World};
 use crate::dice::Dice;
 use crate::judge;
-use crate::world::Happening;
-use mesh_provisioner::bucket::Bucket;
+use crate::world::{Happening, SLICE};
 use mesh_provisioner::seat::Event;
 use mesh_provisioner::wire::answer::Identity;
 use mesh_provisioner::wire::request::{Ask, What};
@@ -14,8 +13,23 @@ use std::time::Duration;
 /// The longest wait of an asker.
 const ANSWERED: Duration = Duration::from_secs(4);
 
-/// The longest wait for a connection with nothing in the way, with all that was asked before over.
-const RECONNECTED: Duration = Duration::from_secs(8);
+/// After so long a sleep buckets that were read one by one for a while are read in bulk again.
+const IN_BULK_AGAIN: Duration = Duration::from_secs(16 * 60);
+
+/// How long after that all is settled.
+const RESTED: Duration = Duration::from_secs(10);
+
+/// What is asked of the buckets' true content at the end.
+const EVERYTHING: [What; 8] = [
+    What::Registry,
+    What::Needs,
+    What::Applied,
+    What::Collect,
+    What::Gaps,
+    What::Drift,
+    What::Nodes,
+    What::Collections,
+];
 
 impl World<'_> {
     pub(super) fn ask(&mut self, ask: Option<Ask>) -> Verdict<()> {
@@ -30,8 +44,7 @@ impl World<'_> {
     }
 
     pub(super) fn any_ask(&mut self) -> Ask {
-        let whats = [What::Registry, What::Needs, What::Needs, What::Applied, What::Collect, What::Gaps];
-        let mut ask = Ask::new(*self.dice.pick(&whats));
+        let mut ask = Ask::new(*self.dice.pick(&EVERYTHING));
         let name = |dice: &mut Dice, pool: &[&str]| dice.chance(250).then(|| (*dice.pick(pool)).to_owned());
         if ask.what != What::Registry {
             ask.node = name(&mut self.dice, &["n1", "n 2", "*", ">"]);
@@ -43,7 +56,8 @@ impl World<'_> {
         if ask.what == What::Collect {
             ask.collection = name(&mut self.dice, &["http", "x.y"]);
         }
-        ask.limit = self.dice.chance(300).then(|| 1 + self.dice.below(5));
+        let most = if self.is_large { 500 } else { 5 };
+        ask.limit = self.dice.chance(300).then(|| 1 + self.dice.below(most));
         ask
     }
 
@@ -85,7 +99,7 @@ impl World<'_> {
         while let Some((since, reply)) = self.in_order.front() {
             if !self.waiting.contains_key(reply) {
                 self.in_order.pop_front();
-            } else if self.now > (*since + ANSWERED).max(self.woke) {
+            } else if self.now > (*since + ANSWERED).max(self.woke) + SLICE {
                 return Err(format!("{reply} waits since {since:?}: {:?}", self.waiting[reply].ask));
             } else {
                 break;
@@ -106,8 +120,13 @@ impl World<'_> {
             return Ok(());
         }
         self.tally.pages += 1;
-        let next = judge::page(&mut self.bus, &ask, waiting.from, &message.body)
-            .map_err(|why| format!("{ask:?}, asked at step {}: {why}", waiting.from))?;
+        let judged = if matches!(ask.what, What::Drift | What::Nodes | What::Collections) {
+            self.tally.surveys += 1;
+            judge::survey(&mut self.bus, &ask, waiting.from, &message.body)
+        } else {
+            judge::page(&mut self.bus, &ask, waiting.from, &message.body)
+        };
+        let next = judged.map_err(|why| format!("{ask:?}, asked at step {}: {why}", waiting.from))?;
         if next.is_some()
             && self.stopping.is_none()
             && let Some(link) = self.link
@@ -117,25 +136,36 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Asks everything; with nothing in the way every answer is good. A batch may meet what breaks the connection, in
-    /// each bucket once.
+    /// Asks everything, and once more after some writes; with nothing in the way every answer is good, and what breaks
+    /// the connection for reads in bulk breaks no other.
     pub(super) fn ask_everything(&mut self) -> Verdict<()> {
-        for _ in 0..=Bucket::ALL.len() {
-            let (errors, links) = (self.tally.errors, self.links);
-            for what in [What::Registry, What::Needs, What::Applied, What::Collect, What::Gaps] {
+        if self.dice.chance(500) {
+            self.happens(Happening::Sleep(IN_BULK_AGAIN))?;
+            self.until(self.now + RESTED)?;
+        }
+        for _ in 0..2 {
+            let (errors, link) = (self.tally.errors, self.link);
+            for what in EVERYTHING {
                 self.ask(Some(Ask::new(what)))?;
             }
-            self.until(self.now + Duration::from_secs(3))?;
-            if self.link == Some(links) {
-                return if self.tally.errors > errors || !self.waiting.is_empty() {
-                    Err("an error answer with nothing in the way".to_owned())
-                } else {
-                    Ok(())
-                };
+            // Nobody waits too long, and pages get on, so this ends.
+            while !self.waiting.is_empty() {
+                self.until(self.now + Duration::from_secs(1))?;
             }
-            self.until(self.now + RECONNECTED)?;
+            if self.link != link || link.is_none() {
+                return Err("the connection broke with nothing in the way".to_owned());
+            }
+            if self.tally.errors > errors {
+                return Err("an error answer with nothing in the way".to_owned());
+            }
+            for _ in 0..self.dice.below(4) {
+                self.node_write();
+            }
+            if self.dice.chance(400) {
+                self.expire_one();
+            }
         }
-        Err("a bucket costs more than one connection".to_owned())
+        Ok(())
     }
 }
 

@@ -34,7 +34,9 @@ impl Awaited {
             Event::Answer { call, .. } | Event::Part { call, .. } => {
                 self.0.retain(|reply, _| !reply.ends_with(&format!(".{call}")));
             }
-            Event::Up { .. } | Event::Down { .. } | Event::Protest(_) => self.0.clear(),
+            Event::Up { .. } | Event::Down { .. } | Event::BulkDown { .. } | Event::Protest(_) => {
+                self.0.clear();
+            }
             _ => {}
         }
     }

@@ -6,6 +6,7 @@ use crate::keys::{Key, any_marker, any_value};
 use mesh_provisioner::bucket::Bucket;
 use mesh_provisioner::registry;
 use mesh_provisioner::seat::Event;
+use mesh_provisioner::wire::request::{Ask, What};
 use std::time::Duration;
 
 impl World<'_> {
@@ -23,6 +24,27 @@ impl World<'_> {
         for _ in 0..self.dice.below(30) {
             self.node_write();
         }
+        for bucket in [Bucket::Needs, Bucket::Applied, Bucket::Collect] {
+            if self.is_large && self.dice.chance(400) {
+                let longer = *self.dice.pick(&[0, 0, 100]);
+                for number in 0..400 + self.dice.below(900) {
+                    let key = Key::numbered(bucket, &mut self.dice, number, longer);
+                    // One that is not kept has those behind it read again, too.
+                    let (value, headers) = if self.dice.chance(20) {
+                        any_value(&mut self.dice, 0)
+                    } else {
+                        (number.to_string().into_bytes(), Vec::new())
+                    };
+                    self.bus.write(bucket, key, headers, value);
+                }
+            }
+            // What is kept of a bucket may be too much for reading all of it in bulk.
+            match self.dice.below(12) {
+                0 => self.bus.stream(bucket).history = 5,
+                1 => self.bus.stream(bucket).other_bytes = 1 << 40,
+                _ => {}
+            }
+        }
     }
 
     /// Draws what happens within `length`.
@@ -35,7 +57,9 @@ impl World<'_> {
             }
         };
         let faults = self.faults.clone();
-        at_some_time(self, faults.breaks, |_| Happening::Break(None));
+        at_some_time(self, faults.breaks, |_| Happening::Break);
+        at_some_time(self, faults.bulk_breaks, |_| Happening::BulkBreak(None));
+        at_some_time(self, faults.double_breaks, |dice| Happening::BothBreak(dice.chance(500)));
         at_some_time(self, faults.registry_writes, |_| Happening::RegistryWrite);
         at_some_time(self, faults.node_writes, |_| Happening::NodeWrite);
         at_some_time(self, faults.sleeps, |dice| {
@@ -78,10 +102,56 @@ impl World<'_> {
         self.change(Bucket::Registry, key);
     }
 
-    pub(super) fn node_write(&mut self) {
+    /// A node writes, or one of its keys goes. Gives the question for what it has in that bucket.
+    pub(super) fn node_write(&mut self) -> Ask {
         let bucket = *self.dice.pick(&[Bucket::Needs, Bucket::Needs, Bucket::Applied, Bucket::Collect]);
-        let key = Key::any(bucket, &mut self.dice, 150);
+        let key = Key::any(bucket, &mut self.dice, self.faults.ugly_keys);
+        // Often it is a key that was there before, and most often one that was written of late.
+        let versions = &self.bus.stream(bucket).versions;
+        let back = match self.dice.below(4) {
+            0 => self.dice.below(versions.len()),
+            1 => self.dice.below(3),
+            _ => usize::MAX,
+        };
+        let known = versions.len().checked_sub(back.saturating_add(1)).map(|at| versions[at].key.clone());
+        let key = known.unwrap_or(key);
+        let what = match bucket {
+            Bucket::Applied => What::Applied,
+            Bucket::Collect => What::Collect,
+            _ => What::Needs,
+        };
+        let node = key.names.as_ref().map(|names| names[0].clone());
         self.change(bucket, key);
+        Ask { node, ..Ask::new(what) }
+    }
+
+    /// Now and then nodes write just before a question, and while it is being answered. The question may be what one
+    /// of them has.
+    pub(super) fn write_beside(&mut self) -> Option<Ask> {
+        let mut ask = None;
+        if self.faults.node_writes > 0 && self.dice.chance(300) {
+            for _ in 0..self.dice.below(4) {
+                let of_node = self.node_write();
+                ask = self.dice.chance(500).then_some(of_node);
+            }
+            self.bus.step += 1;
+            for _ in 0..=self.dice.below(6) {
+                let at = self.now + self.dice.within(12);
+                self.queue(at, Happening::NodeWrite);
+            }
+        }
+        ask
+    }
+
+    /// A key goes without a write.
+    pub(super) fn expire_one(&mut self) {
+        let bucket = *self.dice.pick(&[Bucket::Needs, Bucket::Applied, Bucket::Collect]);
+        let step = self.bus.step;
+        let keys: Vec<Key> = self.bus.stream(bucket).newest().map(|version| version.key.clone()).collect();
+        if !keys.is_empty() {
+            let key = self.dice.pick(&keys);
+            self.bus.stream(bucket).expire(key, step);
+        }
     }
 
     pub(super) fn change(&mut self, bucket: Bucket, key: Key) {
@@ -96,7 +166,7 @@ impl World<'_> {
                 self.bus.stream(bucket).expire(&key, step);
             }
             _ => {
-                let (value, headers) = any_value(&mut self.dice);
+                let (value, headers) = any_value(&mut self.dice, self.faults.ugly_headers);
                 self.bus.write(bucket, key, headers, value);
             }
         }

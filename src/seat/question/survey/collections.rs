@@ -60,7 +60,7 @@ impl Tally for Collections {
         false
     }
 
-    fn take(&mut self, bucket: Bucket, names: &[String], _at: &Time, deleted: bool) {
+    fn take(&mut self, bucket: Bucket, names: &[String], _at: Time, deleted: bool) {
         if deleted {
             return;
         }

@@ -39,7 +39,7 @@ impl Standing {
         match (&self.needed_at, &self.applied_at) {
             (None, _) => State::Orphan,
             (Some(_), None) => State::Never,
-            (Some(needed), Some(applied)) if needed.at > applied.at => State::Unapplied,
+            (Some(needed), Some(applied)) if needed > applied => State::Unapplied,
             _ => State::Current,
         }
     }
@@ -50,7 +50,7 @@ impl Tally for Drift {
         &[Bucket::Needs, Bucket::Applied]
     }
 
-    fn take(&mut self, bucket: Bucket, names: &[String], at: &Time, deleted: bool) {
+    fn take(&mut self, bucket: Bucket, names: &[String], at: Time, deleted: bool) {
         if deleted {
             return;
         }
@@ -66,7 +66,7 @@ impl Tally for Drift {
             row.needs += 1;
             Time::keep_later(&mut row.needed_at, at);
         } else {
-            row.applied_at = Some(at.clone());
+            row.applied_at = Some(at);
         }
     }
 
@@ -78,9 +78,9 @@ impl Tally for Drift {
             state: State,
             needs: usize,
             #[serde(skip_serializing_if = "Option::is_none")]
-            needed_at: Option<&'a Time>,
+            needed_at: Option<Time>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            applied_at: Option<&'a Time>,
+            applied_at: Option<Time>,
         }
         let rows = std::mem::take(&mut self.0).into_iter();
         rows.map(|(place, row)| {
@@ -90,8 +90,8 @@ impl Tally for Drift {
                 module: &row.module,
                 state,
                 needs: row.needs,
-                needed_at: row.needed_at.as_ref(),
-                applied_at: row.applied_at.as_ref(),
+                needed_at: row.needed_at,
+                applied_at: row.applied_at,
             };
             Row { json: json(&entry), ok: state == State::Current, place }
         })

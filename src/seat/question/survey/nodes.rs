@@ -27,7 +27,7 @@ impl Tally for Nodes {
         &[Bucket::Needs, Bucket::Applied, Bucket::Collect]
     }
 
-    fn take(&mut self, bucket: Bucket, names: &[String], at: &Time, deleted: bool) {
+    fn take(&mut self, bucket: Bucket, names: &[String], at: Time, deleted: bool) {
         let node = &names[0];
         let row =
             self.0.entry(place(&[node])).or_insert_with(|| Node { name: node.clone(), ..Node::default() });
@@ -48,15 +48,15 @@ impl Tally for Nodes {
             needs: usize,
             applied: usize,
             collect: usize,
-            last_write_at: Option<&'a Time>,
+            last_write_at: Option<Time>,
             age_seconds: Option<u64>,
             #[serde(skip_serializing_if = "Option::is_none")]
             stale: Option<bool>,
         }
         let rows = std::mem::take(&mut self.0).into_iter();
         rows.map(|(place, row)| {
-            let age_seconds = row.last_write.as_ref().map(|time| {
-                let written = u64::try_from(time.at.unix_timestamp()).unwrap_or(0);
+            let age_seconds = row.last_write.map(|Time(at)| {
+                let written = u64::try_from(at.unix_timestamp()).unwrap_or(0);
                 now.as_secs().saturating_sub(written)
             });
             let stale = ask.stale_after.map(|limit| age_seconds.is_none_or(|age| age > limit));
@@ -65,7 +65,7 @@ impl Tally for Nodes {
                 needs: row.needs,
                 applied: row.applied,
                 collect: row.collect,
-                last_write_at: row.last_write.as_ref(),
+                last_write_at: row.last_write,
                 age_seconds,
                 stale,
             };

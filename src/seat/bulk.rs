@@ -1,0 +1,192 @@
+//! Reads in bulk: many messages for one request, over a connection of their own, which is there only while questions
+//! need it.
+//!
+//! What comes in bulk comes with its stored headers as they are, and the bus library drops its connection over headers
+//! that it cannot read. One such entry, which any node may write, breaks this connection and no other: whoever waited
+//! reads the bucket one by one, which no entry can break, and so does everybody for a while.
+
+use super::calls::Call;
+use super::failure::Cause;
+use super::{Action, Seat, failure};
+use crate::bucket::Bucket;
+use log::Level;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long a bucket is read one by one after a read in bulk was of no use.
+const PAUSE: Duration = Duration::from_secs(15 * 60);
+
+/// How long a question waits for the connection.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The wait after the first failed attempt to connect, and the longest.
+const FIRST_RECONNECT: Duration = Duration::from_secs(1);
+const LAST_RECONNECT: Duration = Duration::from_secs(5 * 60);
+
+/// How long the connection, and what is known of the buckets, is kept when nobody asks.
+const KEPT: Duration = Duration::from_secs(10 * 60);
+
+/// The connection for reads in bulk, and the buckets that they are of no use for just now.
+#[derive(Debug)]
+pub(super) struct Bulk {
+    link: BulkLink,
+    /// Attempts to connect that failed since the last one that did not.
+    failures: u32,
+    not_before: BTreeMap<Bucket, Duration>,
+    /// Since when nobody asks.
+    idle_since: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BulkLink {
+    /// There is none, and none may be made before.
+    Down {
+        retry: Duration,
+    },
+    Connecting {
+        since: Duration,
+    },
+    Up,
+}
+
+impl Bulk {
+    pub(super) const fn new() -> Self {
+        Bulk {
+            link: BulkLink::Down { retry: Duration::ZERO },
+            failures: 0,
+            not_before: BTreeMap::new(),
+            idle_since: None,
+        }
+    }
+
+    /// Whether it can be sent to.
+    pub(super) const fn is_up(&self) -> bool {
+        matches!(self.link, BulkLink::Up)
+    }
+
+    /// The buckets that may be read in bulk now, or as soon as there is a connection.
+    pub(super) fn buckets(&self, now: Duration) -> impl Iterator<Item = Bucket> {
+        let is_there = match self.link {
+            BulkLink::Up => true,
+            BulkLink::Down { retry } => now >= retry,
+            BulkLink::Connecting { since } => now < since + PATIENCE,
+        };
+        let may =
+            move |bucket: &Bucket| is_there && self.not_before.get(bucket).is_none_or(|until| now >= *until);
+        [Bucket::Needs, Bucket::Applied, Bucket::Collect].into_iter().filter(may)
+    }
+
+    /// When a question has waited long enough for the connection, or nobody has asked for long.
+    pub(super) fn due(&self, anybody_waits: bool) -> Option<Duration> {
+        let patience = match self.link {
+            BulkLink::Connecting { since } if anybody_waits => Some(since + PATIENCE),
+            _ => None,
+        };
+        patience.into_iter().chain(self.idle_since.map(|since| since + KEPT)).min()
+    }
+
+    fn pause(&mut self, bucket: Bucket, now: Duration) {
+        self.not_before.insert(bucket, now + PAUSE);
+    }
+
+    fn down(&mut self, now: Duration) {
+        let wait = FIRST_RECONNECT.saturating_mul(1 << self.failures.min(8)).min(LAST_RECONNECT);
+        self.failures += 1;
+        self.link = BulkLink::Down { retry: now + wait };
+    }
+}
+
+impl Seat {
+    /// Sees to it that there is a connection for reads in bulk while questions need it, that none of them waits long
+    /// for it, and that it ends when nobody has asked for long.
+    pub(super) fn look_after_bulk(&mut self, now: Duration) {
+        for (bucket, why) in self.requests.take_unfit() {
+            self.not_in_bulk(bucket, why, now);
+        }
+        self.requests.leave_slow_bulk(now);
+        if self.requests.wait_for_bulk() {
+            match self.bulk.link {
+                BulkLink::Down { retry } if now >= retry && self.is_up() => {
+                    self.bulk.link = BulkLink::Connecting { since: now };
+                    self.actions.push(Action::ConnectBulk);
+                }
+                BulkLink::Connecting { since } if now >= since + PATIENCE => self.requests.leave_bulk(None),
+                BulkLink::Down { .. } => self.requests.leave_bulk(None),
+                _ => {}
+            }
+        }
+        if self.requests.len() > 0 || !self.bulk.is_up() && self.requests.know_nothing() {
+            self.bulk.idle_since = None;
+        } else if now >= *self.bulk.idle_since.get_or_insert(now) + KEPT {
+            self.bulk.idle_since = None;
+            self.requests.forget();
+            self.close_bulk(now);
+        }
+    }
+
+    /// Ends the connection for reads in bulk, if there is one. The next one may be made at once.
+    pub(super) fn close_bulk(&mut self, now: Duration) {
+        if self.bulk.is_up() {
+            self.bulk.link = BulkLink::Down { retry: now };
+            self.actions.push(Action::CloseBulk);
+        }
+    }
+
+    pub(super) fn bulk_up(&mut self) {
+        self.bulk.link = BulkLink::Up;
+        self.bulk.failures = 0;
+    }
+
+    pub(super) fn bulk_down(&mut self, why: &str, now: Duration) {
+        self.bulk.down(now);
+        for Call { owner, slot, kind, .. } in self.calls.take_bulk() {
+            if let Some(bucket) = kind.in_bulk() {
+                self.not_in_bulk(bucket, "the connection broke during one", now);
+            }
+            self.deliver(owner, slot, Err(Cause::Silent), now);
+        }
+        self.requests.leave_bulk(None);
+        let text = format!("no connection for reads in bulk, buckets are read one by one meanwhile: {why}");
+        self.notice(Level::Info, &format!("bulk {why}"), &text, now);
+    }
+
+    /// A read in bulk came to nothing: the bucket is read one by one for a while.
+    pub(super) fn not_in_bulk(&mut self, bucket: Bucket, why: &str, now: Duration) {
+        self.bulk.pause(bucket, now);
+        self.requests.leave_bulk(Some(bucket));
+        let why = failure::shorten(why.to_owned());
+        let minutes = PAUSE.as_secs() / 60;
+        let text = format!(
+            "bucket {bucket} is read one by one for {minutes} minutes, since a read in bulk was of no use: {why}"
+        );
+        self.notice(Level::Info, &format!("bulk {bucket}"), &text, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_pauses_after_a_fault_and_only_that_one() {
+        let mut bulk = Bulk::new();
+        bulk.link = BulkLink::Up;
+        assert_eq!(bulk.buckets(Duration::ZERO).count(), 3, "all but the registry");
+        bulk.pause(Bucket::Needs, Duration::ZERO);
+        let before = bulk.buckets(PAUSE.saturating_sub(Duration::from_secs(1)));
+        assert_eq!(before.collect::<Vec<_>>(), [Bucket::Applied, Bucket::Collect]);
+        assert!(bulk.buckets(PAUSE).any(|bucket| bucket == Bucket::Needs));
+    }
+
+    #[test]
+    fn attempts_become_rare_and_meanwhile_nobody_counts_on_them() {
+        let mut bulk = Bulk::new();
+        for wait in [1, 2, 4, 8, 16, 32, 64, 128, 256, 256] {
+            bulk.down(Duration::ZERO);
+            let retry = Duration::from_secs(wait);
+            assert_eq!(bulk.link, BulkLink::Down { retry });
+            assert_eq!(bulk.buckets(retry.saturating_sub(Duration::from_millis(1))).count(), 0);
+            assert_eq!(bulk.buckets(retry).count(), 3);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! A look at the stream behind a bucket: what it holds in numbers, without its keys. It is the cheapest request of
+//! all, and tells whether anything has changed.
+
+use super::Headers;
+use super::jetstream::{ApiError, ErrorBody, Request};
+use super::object::Named;
+use crate::bucket::Bucket;
+use serde::Deserialize;
+
+/// The state of a bucket: while it is the same, so is everything in the bucket. Each write raises the last sequence;
+/// what expires or is purged leaves that as it is, but lowers the number of messages; and a bucket that was made anew
+/// or restored has another birth or another last write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// When it was made.
+    pub created: String,
+    /// How many messages it holds.
+    pub messages: u64,
+    /// The sequence of its last write.
+    pub last_sequence: u64,
+    /// The time of its last write, in the bus's words.
+    pub last_at: String,
+}
+
+/// What a look at a stream shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// Its state.
+    pub state: State,
+    /// How many bytes it holds.
+    pub bytes: u64,
+    /// How many messages it keeps of each subject; less than 1 if there is no bound, or it was not said.
+    pub history: i64,
+}
+
+/// Asks for a look at the stream of `bucket`.
+pub fn look(bucket: Bucket) -> Request {
+    Request {
+        subject: format!("$JS.API.STREAM.INFO.{}", bucket.stream()),
+        headers: Headers::new(),
+        body: Vec::new(),
+    }
+}
+
+/// Reads the answer to [`look`]: `None` if the bus did not say enough.
+pub fn parse_look(body: &[u8]) -> Result<Option<Look>, ApiError> {
+    #[derive(Deserialize)]
+    struct Body {
+        error: Option<Named<ErrorBody>>,
+        created: Option<String>,
+        config: Option<Named<Config>>,
+        state: Option<Named<Stored>>,
+    }
+    #[derive(Deserialize)]
+    struct Config {
+        #[serde(default)]
+        max_msgs_per_subject: i64,
+    }
+    #[derive(Deserialize)]
+    struct Stored {
+        messages: Option<u64>,
+        bytes: Option<u64>,
+        last_seq: Option<u64>,
+        last_ts: Option<String>,
+    }
+    let Named(body): Named<Body> =
+        serde_json::from_slice(body).map_err(|why| ApiError::Unreadable(why.to_string()))?;
+    if let Some(Named(error)) = body.error {
+        return Err(error.into());
+    }
+    let look = || {
+        let Named(Stored { messages, bytes, last_seq, last_ts }) = body.state?;
+        let created = body.created?;
+        let state = State { created, messages: messages?, last_sequence: last_seq?, last_at: last_ts? };
+        Some(Look { state, bytes: bytes?, history: body.config?.0.max_msgs_per_subject })
+    };
+    Ok(look())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_shows_the_stream_in_numbers() {
+        let request = look(Bucket::Needs);
+        assert_eq!(request.subject, "$JS.API.STREAM.INFO.KV_mesh-provisioner_needs");
+        assert!(request.body.is_empty());
+        let body = br#"{"type":"x","config":{"max_msgs_per_subject":1},"created":"2026-11-01T00:00:00Z",
+            "state":{"messages":3,"bytes":300,"last_seq":9,"last_ts":"2026-11-29T13:26:00.5Z"}}"#;
+        let state = State {
+            created: "2026-11-01T00:00:00Z".to_owned(),
+            messages: 3,
+            last_sequence: 9,
+            last_at: "2026-11-29T13:26:00.5Z".to_owned(),
+        };
+        assert_eq!(parse_look(body), Ok(Some(Look { state, bytes: 300, history: 1 })));
+    }
+
+    #[test]
+    fn a_look_that_says_too_little_is_none() {
+        let body = br#"{"error":{"code":404,"err_code":10059,"description":"stream not found"}}"#;
+        assert_eq!(parse_look(body).unwrap_err().err_code(), Some(ApiError::NO_STREAM));
+        for body in [&b"{}"[..], br#"{"created":"x","config":{},"state":{"messages":3}}"#] {
+            assert_eq!(parse_look(body), Ok(None));
+        }
+        assert!(matches!(parse_look(br#"{"config":[1]}"#), Err(ApiError::Unreadable(_))));
+    }
+}
