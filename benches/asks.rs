@@ -26,7 +26,7 @@ use std::env;
 use std::thread::available_parallelism;
 
 use floors::start_echo;
-use mesh::{Mesh, Mode};
+use mesh::Mesh;
 use run::{Effort, Run};
 
 fn main() {
@@ -40,20 +40,12 @@ fn main() {
     start_echo(&mesh);
     let cores = available_parallelism().map_or(1, usize::from);
     println!("nats-server {}, {cores} cores; times are medians", mesh.version());
-    let modes: &[Mode] = if mesh.has_batches() {
-        &[Mode::OneByOne, Mode::InBatches]
-    } else {
-        println!("this server cannot answer batches (2.11 and newer do): only one mode is measured");
-        &[Mode::OneByOne]
-    };
     let mut targets = Vec::new();
     for &needs in effort.needs {
         mesh.fill(needs);
-        for &mode in modes {
-            let measured = Run::new(&mesh, needs, mode, effort).measure();
-            report::print(needs, mode, &measured.targets, &measured.costs);
-            targets.extend(measured.targets);
-        }
+        let measured = Run::new(&mesh, needs, effort).measure();
+        report::print(needs, &measured.targets, &measured.costs);
+        targets.extend(measured.targets);
     }
     report::print_sum(&targets);
 }

@@ -11,7 +11,6 @@ use crate::support::accounts::{SEAT, TESTER};
 use crate::support::mesh::init;
 use crate::support::seat::Seat;
 use crate::support::server::Server;
-use crate::support::setup::Setup;
 
 /// How many needs a node has.
 pub(crate) const NEEDS_A_NODE: usize = 100;
@@ -24,24 +23,6 @@ const KINDS: [&str; 10] =
 
 /// How many writes are on their way at a time.
 const WINDOW: usize = 500;
-
-/// How the seat reads values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// Through the JSON API: the default.
-    OneByOne,
-    /// `--bulk-reads`.
-    InBatches,
-}
-
-impl Mode {
-    pub(crate) const fn words(self) -> &'static str {
-        match self {
-            Mode::OneByOne => "one by one",
-            Mode::InBatches => "in batches",
-        }
-    }
-}
 
 /// The server and what is in its buckets.
 pub(crate) struct Mesh {
@@ -58,12 +39,9 @@ pub(crate) struct Traffic {
 }
 
 impl Mesh {
-    /// Empty buckets. The seat has the rights to read in batches too.
+    /// Empty buckets.
     pub(crate) fn start() -> Self {
-        const LAST: &str = "\"$JS.API.STREAM.MSG.GET.KV_mesh-provisioner_collect\"";
-        let batches = Bucket::ALL.map(|bucket| format!("\"$JS.API.DIRECT.GET.{}\"", bucket.stream()));
-        let rights = format!("{LAST}\n{}", batches.join("\n"));
-        let server = Setup::shipped().replace(LAST, &rights).start();
+        let server = Server::start();
         init(&server);
         Mesh { server, nodes: 0 }
     }
@@ -86,15 +64,20 @@ impl Mesh {
         }
     }
 
+    /// Writes one need anew, as somewhere in a mesh that is in use somebody always does.
+    pub(crate) fn touch(&self, writer: &mut Raw, at: usize) {
+        let key = format!("{}.m0.access.access-of-it", node_name(at * 31 % self.nodes));
+        write(writer, Bucket::Needs, [(key, value_of("access"))]);
+    }
+
     /// How many nodes there are.
     pub(crate) const fn nodes(&self) -> usize {
         self.nodes
     }
 
     /// A seat that answers.
-    pub(crate) fn seat(&self, mode: Mode) -> Seat {
-        let args: &[&str] = if mode == Mode::InBatches { &["--bulk-reads"] } else { &[] };
-        let mut seat = Seat::start(&self.server, args);
+    pub(crate) fn seat(&self) -> Seat {
+        let mut seat = Seat::start(&self.server, &[]);
         seat.wait_ready();
         seat
     }
@@ -104,11 +87,14 @@ impl Mesh {
         Raw::connect(self.server.address(), &TESTER, name)
     }
 
-    /// What the seat's connection has sent and received so far.
+    /// What the seat's connections have sent and received so far.
     pub(crate) fn traffic_of_the_seat(&self) -> Traffic {
         let connections = self.server.connections_of(&SEAT.user);
-        let [connection] = &connections[..] else { panic!("one connection of the seat: {connections:?}") };
-        let number = |field: &str| connection[field].as_u64().expect("a number of the server");
+        assert!(!connections.is_empty(), "the seat is connected");
+        let number = |field: &str| {
+            let of_each = connections.iter().map(|connection| connection[field].as_u64());
+            of_each.sum::<Option<u64>>().expect("a number of the server")
+        };
         Traffic {
             sent_messages: number("in_msgs"),
             sent_bytes: number("in_bytes"),
@@ -120,11 +106,6 @@ impl Mesh {
     pub(crate) fn version(&self) -> String {
         let (major, minor, patch) = self.server.version();
         format!("{major}.{minor}.{patch}")
-    }
-
-    /// Whether the server can answer batches.
-    pub(crate) fn has_batches(&self) -> bool {
-        self.server.version() >= (2, 11, 0)
     }
 }
 

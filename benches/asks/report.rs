@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::measure::Times;
-use crate::mesh::Mode;
 
 /// One target: what was measured, what it was measured against, and how much of that is allowed.
 pub(crate) struct Target {
@@ -49,9 +48,9 @@ pub(crate) struct Cost {
     pub(crate) received_bytes: u64,
 }
 
-/// Says what was measured in one bucket size and mode.
-pub(crate) fn print(needs: usize, mode: Mode, targets: &[Target], costs: &[Cost]) {
-    println!("\n{needs} needs, values read {}\n", mode.words());
+/// Says what was measured in one bucket size.
+pub(crate) fn print(needs: usize, targets: &[Target], costs: &[Cost]) {
+    println!("\n{needs} needs\n");
     println!("  {:<44} {:>12}   {:<26} {:>7}  {:>9}", "target", "measured", "against", "ratio", "allowed");
     for target in targets {
         let Target { what, measured, floor, ratio, limit, at_least } = target;
