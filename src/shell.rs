@@ -40,15 +40,15 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// A turn that takes longer is said in the log.
 const SLOW_TURN: Duration = Duration::from_millis(500);
 
-/// How many requests may wait for the loop. It turns in microseconds, and the requests that wait for the bus wait
-/// in the seat, which answers those that it cannot take.
-const MAX_UNTAKEN_REQUESTS: usize = 1024;
+/// How many requests may wait for the loop: as many as the seat takes on, and as many again, which it can then tell that
+/// it is full. It turns in microseconds; what waits for the bus waits in the seat.
+const MAX_UNTAKEN_REQUESTS: usize = 2048;
 
 /// How many answers of the bus may wait for the loop: all that can be outstanding, and those that came late.
 const MAX_UNTAKEN_ANSWERS: usize = 8192;
 
-/// How many answers are taken at most in one turn, beside the one that it began with.
-const ANSWERS_A_TURN: usize = 63;
+/// How many messages are taken at most in one turn, beside the one that it began with.
+const MESSAGES_A_TURN: usize = 63;
 
 /// How many monitoring requests may wait for the loop, on each subject.
 const MAX_UNTAKEN_MONITORING: usize = 64;
@@ -273,9 +273,7 @@ impl Shell {
             Wake::Bulk(life) => self.bulk_became(life)?,
             Wake::Message { answers, message, place } => {
                 self.message(answers, message)?;
-                if answers {
-                    self.more_answers(place)?;
-                }
+                self.more_messages(answers, place)?;
             }
             Wake::NoMore(place) => self.forget(place),
             Wake::Time => self.handle(Event::Due)?,
@@ -447,13 +445,13 @@ impl Shell {
         })
     }
 
-    /// Takes more of the answers that are there already: they come by the thousand, and to wait for each of them in
-    /// turn costs more than most of them do. Not all of them, so that a request waits no longer for its turn.
-    fn more_answers(&mut self, place: usize) -> ControlFlow<Exit> {
-        for _ in 0..ANSWERS_A_TURN {
+    /// Takes more of the messages that are there already: they come by the thousand, and to wait for each of them in
+    /// turn costs more than most of them do. Not all of them, so that others wait no longer for their turn.
+    fn more_messages(&mut self, answers: bool, place: usize) -> ControlFlow<Exit> {
+        for _ in 0..MESSAGES_A_TURN {
             let next = self.messages().nth(place).and_then(|messages| messages.try_recv().ok());
             let Some(message) = next else { break };
-            self.message(true, message)?;
+            self.message(answers, message)?;
         }
         ControlFlow::Continue(())
     }

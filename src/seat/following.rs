@@ -125,9 +125,9 @@ impl Following {
 
     fn looked(&mut self, look: Look) -> Result<(), Unfit> {
         self.looks += 1;
-        // Where a key may have several messages, one that goes may leave an older one behind.
         let State { created, messages, last_sequence, last_at } = &look.state;
         let is_short = look.bytes <= messages.saturating_mul(MAX_MEAN_BYTES);
+        // Where a key may have several messages, one that goes may leave an older one behind.
         let is_fit = look.history == 1 && is_short && *messages <= MAX_MESSAGES && look.bytes <= MAX_BYTES;
         if !is_fit || self.looks > MAX_LOOKS {
             return Err(Unfit::Now);
