@@ -193,11 +193,10 @@ impl Shell {
         let mut select = Select::new();
         let signals = select.recv(&self.signals);
         let attempt = self.attempt.as_ref().map(|link| (select.recv(link.life()), link.life()));
-        let serving = self.link.as_ref().map(|(link, _)| {
-            (select.recv(link.life()), link.life(), select.recv(link.protests()), link.protests())
-        });
-        let bulk = self.bulk.as_ref().map(|Bulk { link, .. }| {
-            (select.recv(link.life()), link.life(), select.recv(link.protests()), link.protests())
+        let serving = self.link.as_ref().map(|(link, _)| (link, Wake::Link as fn(Life) -> Wake));
+        let bulk = self.bulk.as_ref().map(|Bulk { link, .. }| (link, Wake::Bulk as fn(Life) -> Wake));
+        let links = [serving, bulk].map(|link| {
+            link.map(|(link, wake)| (select.recv(link.life()), select.recv(link.protests()), link, wake))
         });
         let messages: Vec<_> = self.messages().map(|messages| (select.recv(messages), messages)).collect();
         let Ok(ready) = select.select_deadline(deadline) else { return Wake::Time };
@@ -208,20 +207,12 @@ impl Shell {
         if let Some((_, life)) = attempt.filter(|(at, _)| *at == index) {
             return Wake::Attempt(ready.recv(life).unwrap_or_else(ended));
         }
-        if let Some((at_life, life, at_protests, protests)) = serving {
+        for (at_life, at_protests, link, wake) in links.into_iter().flatten() {
             if index == at_life {
-                return Wake::Link(ready.recv(life).unwrap_or_else(ended));
+                return wake(ready.recv(link.life()).unwrap_or_else(ended));
             }
             if index == at_protests {
-                return ready.recv(protests).map_or(Wake::Time, Wake::Protest);
-            }
-        }
-        if let Some((at_life, life, at_protests, protests)) = bulk {
-            if index == at_life {
-                return Wake::Bulk(ready.recv(life).unwrap_or_else(ended));
-            }
-            if index == at_protests {
-                return ready.recv(protests).map_or(Wake::Time, Wake::Protest);
+                return ready.recv(link.protests()).map_or(Wake::Time, Wake::Protest);
             }
         }
         let Some(place) = messages.iter().position(|(at, _)| *at == index) else { return Wake::Time };

@@ -105,7 +105,8 @@ impl Seat {
             self.requests.begin(&Frame {
                 page_bytes,
                 seat: self.settings.identity.clone(),
-                bulk: self.bulk.buckets(now).map(|bucket| (bucket, self.settings.few_keys)).collect(),
+                bulk: self.bulk.buckets(now).collect(),
+                few_keys: self.settings.few_keys,
                 shelf: self.requests.shelf(),
                 value_bytes: self.calls.value_bytes().clone(),
                 clock: self.clock + now,

@@ -9,7 +9,7 @@
 //! again, no other write has taken its sequence, and the keys are as many: until nobody has asked for ten minutes.
 
 use super::failure::Cause;
-use super::index::{Entry, Lent, SHORT, Standing, read_time};
+use super::index::{Entry, Lent, MAX_KEYS, SHORT, Standing, read_time};
 use super::question::{Allowance, Kind, Slot, Want};
 use crate::bucket::Bucket;
 use crate::wire::answer::AsOf;
@@ -21,9 +21,8 @@ use std::mem;
 /// milliseconds in a large bucket that was often written.
 const PART_MESSAGES: usize = 8000;
 
-/// A bucket with more messages, more bytes, or more bytes a message is not followed: its index would be too large, or
-/// take too long.
-const MAX_MESSAGES: u64 = 150_000;
+/// A bucket with more bytes, more bytes a message, or more messages than an index has room for is not followed: the
+/// index would be too large, or take too long.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_MEAN_BYTES: u64 = 4 * 1024;
 
@@ -128,7 +127,7 @@ impl Following {
         let State { created, messages, last_sequence, last_at } = &look.state;
         let is_short = look.bytes <= messages.saturating_mul(MAX_MEAN_BYTES);
         // Where a key may have several messages, one that goes may leave an older one behind.
-        let is_fit = look.history == 1 && is_short && *messages <= MAX_MESSAGES && look.bytes <= MAX_BYTES;
+        let is_fit = look.history == 1 && is_short && *messages <= MAX_KEYS as u64 && look.bytes <= MAX_BYTES;
         if !is_fit || self.looks > MAX_LOOKS {
             return Err(Unfit::Now);
         }

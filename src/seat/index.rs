@@ -51,7 +51,7 @@ pub(super) const SHORT: usize = 2 * 1024;
 const MAX_KEPT: usize = 24 * 1024 * 1024;
 
 /// How many keys there may be, and how many bytes of them.
-const MAX_KEYS: usize = 150_000;
+pub(super) const MAX_KEYS: usize = 150_000;
 const MAX_KEY_BYTES: usize = 24 * 1024 * 1024;
 
 /// What an index knows of a key.

@@ -16,7 +16,7 @@ use crate::wire::jetstream::Request;
 use crate::wire::request::{Ask, What};
 use page::PageQuestion;
 use reach::node_token;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 use survey::Survey;
@@ -31,8 +31,10 @@ pub(super) struct Frame {
     pub(super) page_bytes: usize,
     /// Which seat answers.
     pub(super) seat: Identity,
-    /// The buckets of which more than so many keys may be read in bulk.
-    pub(super) bulk: BTreeMap<Bucket, usize>,
+    /// The buckets that may be read in bulk.
+    pub(super) bulk: BTreeSet<Bucket>,
+    /// Up to so many keys are read one by one all the same.
+    pub(super) few_keys: usize,
     /// What is known of the buckets.
     pub(super) shelf: Rc<Shelf>,
     /// How many bytes the answer with a value of each bucket had of late, where that is known.
@@ -114,7 +116,7 @@ impl Frame {
     /// Reads what `ask` is about in `bucket`, or more.
     fn scan(&self, bucket: Bucket, ask: &Ask) -> Scan {
         let value_bytes = self.value_bytes.get(&bucket).copied();
-        let in_bulk = self.bulk.get(&bucket).copied();
+        let in_bulk = self.bulk.contains(&bucket).then_some(self.few_keys);
         Scan::new(bucket, node_token(ask), value_bytes, in_bulk, Rc::clone(&self.shelf))
     }
 }

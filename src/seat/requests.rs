@@ -279,13 +279,14 @@ mod tests {
     use super::*;
     use crate::wire::answer::Identity;
     use crate::wire::request::What;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     fn frame() -> Frame {
         Frame {
             page_bytes: 1024,
             seat: Identity { id: String::new(), version: String::new() },
-            bulk: BTreeMap::new(),
+            bulk: BTreeSet::new(),
+            few_keys: 0,
             shelf: Rc::default(),
             value_bytes: BTreeMap::new(),
             clock: Duration::ZERO,

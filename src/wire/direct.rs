@@ -29,12 +29,7 @@ pub fn get(bucket: Bucket, keys: &[&str]) -> Request {
     }
     let prefix = bucket.subject_prefix();
     let multi_last = keys.iter().map(|key| format!("{prefix}{key}")).collect();
-    Request {
-        subject: format!("{GET}{}", bucket.stream()),
-        headers: Headers::new(),
-        body: serde_json::to_vec(&Body { multi_last, batch: keys.len(), max_bytes: MAX_BYTES })
-            .expect("keys are text"),
-    }
+    request(bucket, &Body { multi_last, batch: keys.len(), max_bytes: MAX_BYTES })
 }
 
 /// Asks for at most `messages` of `bucket` in the order in which they were written, from the sequence `from` on.
@@ -45,11 +40,14 @@ pub fn follow(bucket: Bucket, from: u64, messages: usize) -> Request {
         batch: usize,
         max_bytes: usize,
     }
+    request(bucket, &Body { seq: from, batch: messages, max_bytes: MAX_BYTES_FOLLOWED })
+}
+
+fn request(bucket: Bucket, body: &impl Serialize) -> Request {
     Request {
         subject: format!("{GET}{}", bucket.stream()),
         headers: Headers::new(),
-        body: serde_json::to_vec(&Body { seq: from, batch: messages, max_bytes: MAX_BYTES_FOLLOWED })
-            .expect("numbers are text"),
+        body: serde_json::to_vec(body).expect("keys and numbers are text"),
     }
 }
 

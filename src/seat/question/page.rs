@@ -124,7 +124,7 @@ impl PageQuestion {
     }
 
     pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
-        self.frame.bulk.retain(|other, _| bucket.is_some_and(|bucket| bucket != *other));
+        self.frame.bulk.retain(|other| bucket.is_some_and(|bucket| bucket != *other));
         if let Stage::Kinds(scan) | Stage::Entries(scan) = &mut self.stage
             && bucket.is_none_or(|bucket| bucket == scan.bucket())
         {

@@ -137,7 +137,7 @@ impl Survey {
     }
 
     pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
-        self.frame.bulk.retain(|other, _| bucket.is_some_and(|bucket| bucket != *other));
+        self.frame.bulk.retain(|other| bucket.is_some_and(|bucket| bucket != *other));
         if let Some(scan) =
             self.scan.as_mut().filter(|scan| bucket.is_none_or(|bucket| bucket == scan.bucket()))
         {

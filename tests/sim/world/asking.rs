@@ -19,18 +19,6 @@ const IN_BULK_AGAIN: Duration = Duration::from_secs(16 * 60);
 /// How long after that all is settled.
 const RESTED: Duration = Duration::from_secs(10);
 
-/// What is asked of the buckets' true content at the end.
-const EVERYTHING: [What; 8] = [
-    What::Registry,
-    What::Needs,
-    What::Applied,
-    What::Collect,
-    What::Gaps,
-    What::Drift,
-    What::Nodes,
-    What::Collections,
-];
-
 impl World<'_> {
     pub(super) fn ask(&mut self, ask: Option<Ask>) -> Verdict<()> {
         if self.link.is_none() {
@@ -44,7 +32,7 @@ impl World<'_> {
     }
 
     pub(super) fn any_ask(&mut self) -> Ask {
-        let mut ask = Ask::new(*self.dice.pick(&EVERYTHING));
+        let mut ask = Ask::new(*self.dice.pick(&of_the_buckets()));
         let name = |dice: &mut Dice, pool: &[&str]| dice.chance(250).then(|| (*dice.pick(pool)).to_owned());
         if ask.what != What::Registry {
             ask.node = name(&mut self.dice, &["n1", "n 2", "*", ">"]);
@@ -145,7 +133,7 @@ impl World<'_> {
         }
         for _ in 0..2 {
             let (errors, link) = (self.tally.errors, self.link);
-            for what in EVERYTHING {
+            for what in of_the_buckets() {
                 self.ask(Some(Ask::new(what)))?;
             }
             // Nobody waits too long, and pages get on, so this ends.
@@ -167,6 +155,11 @@ impl World<'_> {
         }
         Ok(())
     }
+}
+
+/// What is answered from the buckets.
+fn of_the_buckets() -> Vec<What> {
+    What::ALL.into_iter().filter(|what| *what != What::Health).collect()
 }
 
 fn request(reply: &str, body: String) -> Event {
