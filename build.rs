@@ -9,7 +9,7 @@ use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-env-changed=MESH_PROVISIONER_COMMIT");
-    for path in ["src", "build.rs", "Cargo.toml", "Cargo.lock"] {
+    for path in ["src", "crates", "build.rs", "Cargo.toml", "Cargo.lock"] {
         println!("cargo::rerun-if-changed={path}");
     }
     let said = env::var("MESH_PROVISIONER_COMMIT").ok();

@@ -4,14 +4,11 @@
 //! can ask for; then [`seat::Seat::handle`], which turns one into the other; then `shell`, the loop around it.
 //! ARCHITECTURE.md has the picture.
 
-pub mod bucket;
 pub mod bus;
 pub mod cli;
 pub mod config;
 pub mod exit;
-pub mod name;
 pub mod permissions;
-pub mod registry;
 pub mod seat;
 pub mod shell;
 pub mod wire;

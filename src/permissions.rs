@@ -1,11 +1,11 @@
 //! The least rights on the bus that each role needs, in one place: what `permissions` prints, what `check` tries, and
 //! what the shipped server configuration holds (a test compares).
 
-use crate::bucket::Bucket;
-use crate::name::{self, NotAName};
 use crate::wire::direct;
 use crate::wire::service::{self, Monitor};
 use crate::wire::{INBOX, QUEUE, SERVICE, VERB};
+use mesh_model::bucket::Bucket;
+use mesh_model::name::{self, NotAName};
 use std::fmt::{self, Write};
 
 /// The first tokens of inboxes that the seat always answers: those of the client libraries and of reply mappings.

@@ -3,7 +3,7 @@
 pub mod answer;
 pub mod direct;
 pub mod jetstream;
-pub mod object;
+pub mod named;
 pub mod request;
 pub mod service;
 pub mod stream;

@@ -4,7 +4,7 @@
 
 use std::thread;
 
-use mesh_provisioner::bucket::Bucket;
+use mesh_model::bucket::Bucket;
 use serde_json::json;
 
 use crate::mesh::Mesh;

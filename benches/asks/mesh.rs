@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use mesh_provisioner::bucket::Bucket;
-use mesh_provisioner::name::encode;
+use mesh_model::bucket::Bucket;
+use mesh_model::name::encode;
 use serde_json::{Value, json};
 
 use crate::raw::Raw;

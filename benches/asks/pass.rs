@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mesh_provisioner::bucket::Bucket;
-use mesh_provisioner::registry::ENTRIES;
+use mesh_model::bucket::Bucket;
+use mesh_model::registry::ENTRIES;
 
 use crate::mesh::Mesh;
 use crate::support::accounts::TESTER;

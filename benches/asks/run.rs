@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use mesh_provisioner::bucket::Bucket;
+use mesh_model::bucket::Bucket;
 use serde_json::{Value, json};
 
 use crate::floors::{ECHO, PLAIN, PlainLibrary, bare_read};

@@ -3,10 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mesh_provisioner::bucket::Bucket;
+use mesh_model::bucket::Bucket;
 use mesh_provisioner::wire::answer::{Entry, Value};
 use mesh_provisioner::wire::jetstream::{WriteAnswer, parse_config, parse_keys, parse_message, parse_write};
-use mesh_provisioner::wire::object::Object;
+use mesh_model::object::Object;
 use mesh_provisioner::wire::service::parse_ping;
 use mesh_provisioner::wire::stream::parse_look;
 

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mesh_provisioner::bucket::Bucket;
-use mesh_provisioner::name;
+use mesh_model::bucket::Bucket;
+use mesh_model::name;
 
 fuzz_target!(|text: &str| {
     if let Ok(name) = name::decode(text) {

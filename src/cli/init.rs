@@ -4,10 +4,10 @@ use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
 use super::output::{complain, print};
 use super::parse_whole;
-use crate::bucket::Bucket;
 use crate::exit::Exit;
 use crate::wire::jetstream::{self, ApiError};
 use argh::FromArgs;
+use mesh_model::bucket::Bucket;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -4,12 +4,12 @@
 use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
 use super::output::{complain, print, style};
-use crate::bucket::Bucket;
 use crate::bus::caller::{CallError, Caller};
 use crate::exit::Exit;
-use crate::registry;
 use crate::seat::{self, Cause, Plan, Planning};
 use argh::FromArgs;
+use mesh_model::bucket::Bucket;
+use mesh_model::registry;
 use std::fmt::Write;
 use std::time::Duration;
 

@@ -8,8 +8,8 @@
 use super::calls::Call;
 use super::failure::Cause;
 use super::{Action, Seat, failure};
-use crate::bucket::Bucket;
 use log::Level;
+use mesh_model::bucket::Bucket;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Our own requests to the bus that wait for an answer, each under its number.
 
 use super::question::{Allowance, Kind, Slot};
-use crate::bucket::Bucket;
+use mesh_model::bucket::Bucket;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

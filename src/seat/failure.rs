@@ -1,7 +1,7 @@
 //! Why the bus could not be read or written, in words that say what to do next.
 
-use crate::bucket::Bucket;
 use crate::wire::jetstream::ApiError;
+use mesh_model::bucket::Bucket;
 
 /// An error answer: its code and its sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]

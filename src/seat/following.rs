@@ -11,10 +11,10 @@
 use super::failure::Cause;
 use super::index::{Entry, Lent, MAX_KEYS, SHORT, Standing, read_time};
 use super::question::{Allowance, Kind, Slot, Want};
-use crate::bucket::Bucket;
 use crate::wire::answer::AsOf;
 use crate::wire::direct::{self, Part};
 use crate::wire::stream::{self, Look, State};
+use mesh_model::bucket::Bucket;
 use std::mem;
 
 /// How many messages a part asks for. The start of each costs the server a count of all that is behind it, some

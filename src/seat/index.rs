@@ -6,8 +6,8 @@
 //! bucket is kept once, however many ask.
 
 use super::values::{Found, Marker};
-use crate::bucket::Bucket;
 use crate::wire::jetstream::Message;
+use mesh_model::bucket::Bucket;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;

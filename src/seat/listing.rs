@@ -1,9 +1,9 @@
 //! The list of a bucket's keys. A list that is not whole is an error, never a short list.
 
 use super::failure::Cause;
-use crate::bucket::Bucket;
 use crate::wire::jetstream::{self, KeyPage, Request};
 use crate::wire::stream::State;
+use mesh_model::bucket::Bucket;
 
 /// How often a list is begun again because the bucket changed between its pages.
 const MAX_RESTARTS: u32 = 3;

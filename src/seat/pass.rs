@@ -6,10 +6,10 @@
 use super::failure::Cause;
 use super::plan::{Change, Plan, Planning, show, unnameable};
 use super::question::{Allowance, Kind, Slot, Want};
-use crate::bucket::Bucket;
-use crate::registry;
 use crate::wire::jetstream::{self, Message, WriteAnswer};
 use log::Level;
+use mesh_model::bucket::Bucket;
+use mesh_model::registry;
 use std::time::Duration;
 
 /// How long the first wait after a failed pass is, and the longest.

@@ -5,9 +5,9 @@ use super::failure::Cause;
 use super::question::{Allowance, Slot, Want};
 use super::scan::{Scan, Scanned};
 use super::values::Found;
-use crate::name;
-use crate::registry::{self, Entry};
 use crate::wire::jetstream::{self, Request};
+use mesh_model::name;
+use mesh_model::registry::{self, Entry};
 
 /// How much of a stored value is shown, in bytes.
 const SHOWN_BYTES: usize = 400;

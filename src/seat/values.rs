@@ -5,9 +5,9 @@
 
 use super::calls::LARGE_BYTES;
 use super::question::{Allowance, Kind, Slot, Want};
-use crate::bucket::Bucket;
 use crate::wire::direct::{self, Part};
 use crate::wire::jetstream::{self, Message};
+use mesh_model::bucket::Bucket;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// How many values are asked for one by one at a time, at most.

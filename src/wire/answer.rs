@@ -1,11 +1,11 @@
 //! The answer body of the verb. Entries are rendered one by one, so that a page ends before it outgrows a message.
 
 use super::Headers;
-use super::object::Object;
 use super::request::What;
-use crate::bucket::{Bucket, Malformed, Why};
-use crate::registry;
 use data_encoding::BASE64;
+use mesh_model::bucket::{Bucket, Malformed, Why};
+use mesh_model::object::Object;
+use mesh_model::registry;
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

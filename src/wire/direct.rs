@@ -7,7 +7,7 @@
 
 use super::Headers;
 use super::jetstream::{Message, Request};
-use crate::bucket::Bucket;
+use mesh_model::bucket::Bucket;
 use serde::Serialize;
 
 /// What the subjects of these requests start with; the stream's name follows.

@@ -4,11 +4,11 @@
 //! whoever wrote them, can break the connection that reads them. Requests hold no field that one of the supported server
 //! lines does not know, because newer servers refuse unknown ones.
 
-use super::object::Named;
+use super::named::Named;
 use super::stream::State;
 use super::{Headers, MAX_LINE_BYTES};
-use crate::bucket::Bucket;
 use data_encoding::BASE64;
+use mesh_model::bucket::Bucket;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

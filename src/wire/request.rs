@@ -1,8 +1,8 @@
 //! The request body of the verb, read strictly: an unknown, repeated, mistyped or misplaced field is an error that
 //! names it, since a filter that is quietly ignored gives an answer to another question.
 
-use super::object::Object;
-use crate::name;
+use mesh_model::name;
+use mesh_model::object::Object;
 use serde_json::value::RawValue;
 use std::fmt;
 

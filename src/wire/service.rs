@@ -1,7 +1,7 @@
 //! The answers of the services API (ADR-32, "micro"): how the field's own tools find the seat and count its work.
 
 use super::answer::{Identity, json};
-use super::object::Named;
+use super::named::Named;
 use super::{QUEUE, SERVICE, VERB};
 use serde::Serialize;
 use serde_json::value::RawValue;

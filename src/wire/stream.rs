@@ -3,8 +3,8 @@
 
 use super::Headers;
 use super::jetstream::{ApiError, ErrorBody, Request};
-use super::object::Named;
-use crate::bucket::Bucket;
+use super::named::Named;
+use mesh_model::bucket::Bucket;
 use serde::Deserialize;
 
 /// The state of a bucket: while it is the same, so is everything in the bucket. Each write raises the last sequence;

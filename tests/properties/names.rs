@@ -1,7 +1,7 @@
 //! Names and their tokens.
 
-use mesh_provisioner::bucket::Bucket;
-use mesh_provisioner::name;
+use mesh_model::bucket::Bucket;
+use mesh_model::name;
 use proptest::prelude::*;
 
 /// Any name: characters of all kinds, the troublesome ones often.

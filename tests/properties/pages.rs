@@ -2,7 +2,7 @@
 
 use crate::bus::Bus;
 use crate::keys::Key;
-use mesh_provisioner::bucket::Bucket;
+use mesh_model::bucket::Bucket;
 use mesh_provisioner::seat::{Action, Event, Seat, Settings};
 use mesh_provisioner::wire::answer::Identity;
 use mesh_provisioner::wire::request::{Ask, What};

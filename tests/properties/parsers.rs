@@ -1,12 +1,12 @@
 //! What comes from outside, byte for byte: answers of the bus, greetings, settings. No bytes upset the reading.
 
 use crate::jetstream::{self, Stored};
-use mesh_provisioner::bucket::Bucket;
+use mesh_model::bucket::Bucket;
+use mesh_model::object::Object;
 use mesh_provisioner::bus::{address, probe};
 use mesh_provisioner::config::{self, Flags};
 use mesh_provisioner::wire::answer::{Entry, Value};
 use mesh_provisioner::wire::jetstream::{WriteAnswer, parse_config, parse_keys, parse_message, parse_write};
-use mesh_provisioner::wire::object::Object;
 use mesh_provisioner::wire::service::parse_ping;
 use mesh_provisioner::wire::stream::parse_look;
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 use crate::jetstream::{self, Stored};
 use crate::play::{AT, Play, get, keys_of, list, look, look_of, message_of};
-use mesh_provisioner::bucket::Bucket::{self, Applied, Collect, Needs, Registry};
+use mesh_model::bucket::Bucket::{self, Applied, Collect, Needs, Registry};
 use mesh_provisioner::seat::Event;
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use crate::jetstream;
 use crate::play::{AT, Asked, Play, asked, keys_of, list, message_of};
-use mesh_provisioner::bucket::Bucket::{self, Applied, Needs, Registry};
+use mesh_model::bucket::Bucket::{self, Applied, Needs, Registry};
 use mesh_provisioner::seat::Event;
 
 /// The numbers of the requests to the bus among `lines` whose subject starts with `subject`.

@@ -2,7 +2,7 @@
 
 use crate::asking::{self, body};
 use crate::play::{AT, Play, get, keys_of, list, look, look_of, message_of};
-use mesh_provisioner::bucket::Bucket::{self, Applied, Needs, Registry};
+use mesh_model::bucket::Bucket::{self, Applied, Needs, Registry};
 use mesh_provisioner::seat::Event;
 use mesh_provisioner::wire::direct::Part;
 use mesh_provisioner::wire::jetstream::Message;

@@ -1,7 +1,7 @@
 //! The connection: attempts and their waits, its loss, a move to another server.
 
 use crate::play::{Play, asked, down, list, ping, up};
-use mesh_provisioner::bucket::Bucket::{Applied, Needs, Registry};
+use mesh_model::bucket::Bucket::{Applied, Needs, Registry};
 use mesh_provisioner::seat::Event;
 
 #[test]

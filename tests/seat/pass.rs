@@ -2,8 +2,8 @@
 
 use crate::jetstream::{self, Stored};
 use crate::play::{AT, Asked, Play, delete, down, get, keys_of, list, message_of, ping, put, up};
-use mesh_provisioner::bucket::Bucket::{self, Registry};
-use mesh_provisioner::registry;
+use mesh_model::bucket::Bucket::{self, Registry};
+use mesh_model::registry;
 use mesh_provisioner::seat::Event;
 
 const STREAM: &str = "KV_mesh-provisioner_registry";

@@ -9,8 +9,8 @@
 //! Nothing is skipped: an action that a test does not name fails it, and so does time that passes over a deadline.
 
 use crate::jetstream::{self, Stored};
-use mesh_provisioner::bucket::Bucket;
-use mesh_provisioner::registry;
+use mesh_model::bucket::Bucket;
+use mesh_model::registry;
 use mesh_provisioner::seat::{Action, Event, Seat, Settings};
 use mesh_provisioner::wire::answer::Identity;
 use mesh_provisioner::wire::{Outgoing, VERB};

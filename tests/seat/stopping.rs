@@ -1,8 +1,8 @@
 //! The end of the seat.
 
 use crate::play::{Play, asked, down, get, keys_of, list, look, message_of, up};
-use mesh_provisioner::bucket::Bucket::{Needs, Registry};
-use mesh_provisioner::registry;
+use mesh_model::bucket::Bucket::{Needs, Registry};
+use mesh_model::registry;
 use mesh_provisioner::seat::Event;
 
 const STOPPING: &str = "the seat is stopping: ask again in a moment";

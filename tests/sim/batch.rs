@@ -2,7 +2,7 @@
 //! was written from a sequence on.
 
 use crate::bus::{Bus, Stream, Verdict, Version, by_stream, is_pattern};
-use mesh_provisioner::bucket::Bucket;
+use mesh_model::bucket::Bucket;
 use mesh_provisioner::wire::Outgoing;
 use mesh_provisioner::wire::direct::{self, Header, Part};
 use serde::Deserialize;

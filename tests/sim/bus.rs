@@ -3,8 +3,8 @@
 
 use crate::jetstream;
 use crate::keys::{Key, shown};
-use mesh_provisioner::bucket::Bucket;
-use mesh_provisioner::registry;
+use mesh_model::bucket::Bucket;
+use mesh_model::registry;
 use mesh_provisioner::wire::Outgoing;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use crate::faults::{Faults, Trouble};
 use crate::world::Machine;
-use mesh_provisioner::registry;
+use mesh_model::registry;
 use mesh_provisioner::seat::{Action, Event, Health, Seat};
 use mesh_provisioner::wire::Outgoing;
 use mesh_provisioner::wire::direct::Part;

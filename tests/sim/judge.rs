@@ -7,7 +7,7 @@ pub(crate) use survey::survey;
 
 use crate::bus::{Bus, Stream, Verdict, Version};
 use crate::keys::{Key, spell};
-use mesh_provisioner::bucket::Bucket;
+use mesh_model::bucket::Bucket;
 use mesh_provisioner::wire::request::{Ask, What};
 use serde::Deserialize;
 use serde_json::Value;

@@ -9,7 +9,7 @@ use super::support::client::{Client, Inbox, Unanswered};
 use super::support::verb::{ANSWER_BOUND, Answer};
 use super::tally::Unmet;
 use super::writer::{KINDS, MODULES};
-use mesh_provisioner::bucket::Bucket;
+use mesh_model::bucket::Bucket;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};

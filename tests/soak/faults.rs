@@ -9,7 +9,7 @@ use super::support::client::Client;
 use super::support::server::Server;
 use super::support::verb::VERB;
 use super::support::wire::headers;
-use mesh_provisioner::registry::ENTRIES;
+use mesh_model::registry::ENTRIES;
 use std::time::Duration;
 
 /// How long somebody's write to the registry may take.

@@ -2,8 +2,8 @@
 
 use super::model::{Content, Possible, View};
 use super::writer::UNANSWERED_KIND;
-use mesh_provisioner::bucket::Bucket;
-use mesh_provisioner::registry::ENTRIES;
+use mesh_model::bucket::Bucket;
+use mesh_model::registry::ENTRIES;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 

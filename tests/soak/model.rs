@@ -4,7 +4,7 @@
 //! The exception is a write whose outcome never came: it may have been lost, or it may be stored late, behind writes
 //! that were sent after it.
 
-use mesh_provisioner::bucket::Bucket;
+use mesh_model::bucket::Bucket;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

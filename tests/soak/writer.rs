@@ -6,8 +6,8 @@ use super::model::Content;
 use super::support::accounts;
 use super::support::client::Client;
 use super::support::wire::headers;
-use mesh_provisioner::bucket::Bucket;
-use mesh_provisioner::name;
+use mesh_model::bucket::Bucket;
+use mesh_model::name;
 use serde_json::json;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use crate::shell::log::escape;
 use crate::wire::answer::Received;
-use crate::wire::object::Object;
 use crate::wire::request::What;
+use mesh_model::object::Object;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;

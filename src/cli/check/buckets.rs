@@ -2,12 +2,12 @@
 
 use super::rights::refused_write;
 use super::{Line, Report, Verdict};
-use crate::bucket::Bucket;
 use crate::bus::caller::{CallError, Caller};
 use crate::cli::init;
-use crate::registry::{self, Source};
 use crate::seat::Cause;
 use crate::wire::jetstream::{self, ApiError, WriteAnswer};
+use mesh_model::bucket::Bucket;
+use mesh_model::registry::{self, Source};
 use serde_json::{Value, json};
 use std::time::Duration;
 

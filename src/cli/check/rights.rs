@@ -1,17 +1,17 @@
 //! The rights of the seat, tried one by one.
 
 use super::Line;
-use crate::bucket::Bucket;
 use crate::bus::nats::Delivery;
 use crate::bus::trial::Trial;
 use crate::config::Connection;
 use crate::permissions::{Rights, quote};
-use crate::registry;
 use crate::wire::answer::Identity;
 use crate::wire::direct;
 use crate::wire::jetstream::{self, Request};
 use crate::wire::service::NOBODY;
 use crate::wire::{Body, Headers, INBOX, Outgoing, QUEUE, VERB, service};
+use mesh_model::bucket::Bucket;
+use mesh_model::registry;
 use std::time::Duration;
 
 /// A sequence that no bucket reaches: a write that expects it is refused, so nothing is stored.
@@ -131,7 +131,7 @@ fn messages(right: &str, id: &str) -> Vec<Outgoing> {
 
 /// A write of the registry that the bus must refuse. Even one that did not would find the right value in it.
 pub(super) fn refused_write(entry: &registry::Entry<'_>) -> Request {
-    let key = crate::name::encode(entry.kind);
+    let key = mesh_model::name::encode(entry.kind);
     jetstream::put(Bucket::Registry, &key, &entry.to_json(), UNREACHED)
 }
 

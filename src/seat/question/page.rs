@@ -2,8 +2,6 @@
 
 use super::reach::Reach;
 use super::{Allowance, Frame, SLICE, Slot, Want};
-use crate::bucket::{Bucket, Malformed, Why};
-use crate::name;
 use crate::seat::failure::{Cause, Refusal};
 use crate::seat::known::Known;
 use crate::seat::scan::{Scan, Scanned};
@@ -12,6 +10,8 @@ use crate::wire::answer::{Complaint, Entry, Page, Value, json};
 use crate::wire::direct::Part;
 use crate::wire::jetstream::Message;
 use crate::wire::request::{Ask, MAX_LIMIT, What};
+use mesh_model::bucket::{Bucket, Malformed, Why};
+use mesh_model::name;
 use std::collections::BTreeSet;
 use std::mem;
 use std::rc::Rc;

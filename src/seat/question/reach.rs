@@ -1,8 +1,8 @@
 //! What a narrowed question reaches: the tokens that a key must have in certain places.
 
-use crate::bucket::Bucket;
-use crate::name;
 use crate::wire::request::Ask;
+use mesh_model::bucket::Bucket;
+use mesh_model::name;
 
 /// The token that each place of a bucket's keys must have, as far as a question narrows it.
 #[derive(Debug)]

@@ -8,13 +8,13 @@ mod nodes;
 
 use super::reach::Reach;
 use super::{Allowance, Frame, Slot, Want};
-use crate::bucket::Bucket;
 use crate::seat::failure::{Cause, Refusal};
 use crate::seat::index::{Entry, Standing, words};
 use crate::seat::scan::{Scan, Scanned};
 use crate::wire::answer::{AsOf, Complaint, MAX_MALFORMED_LISTED, Page, json};
 use crate::wire::direct::Part;
 use crate::wire::request::{Ask, MAX_LIMIT, What};
+use mesh_model::bucket::Bucket;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -261,5 +261,5 @@ impl Survey {
 
 /// The place of a row that is known by these names.
 fn place(names: &[&str]) -> String {
-    names.iter().map(|name| crate::name::encode(name)).collect::<Vec<_>>().join(".")
+    names.iter().map(|name| mesh_model::name::encode(name)).collect::<Vec<_>>().join(".")
 }

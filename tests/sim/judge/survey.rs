@@ -4,7 +4,7 @@
 use super::{AsOf, History, histories, within};
 use crate::bus::{Bus, Verdict, Version};
 use crate::keys::spell;
-use mesh_provisioner::bucket::Bucket;
+use mesh_model::bucket::Bucket;
 use mesh_provisioner::wire::request::{Ask, What};
 use serde::Deserialize;
 use serde_json::Value;

@@ -3,8 +3,8 @@
 use super::{Happening, Off, World};
 use crate::dice::Dice;
 use crate::keys::{Key, any_marker, any_value};
-use mesh_provisioner::bucket::Bucket;
-use mesh_provisioner::registry;
+use mesh_model::bucket::Bucket;
+use mesh_model::registry;
 use mesh_provisioner::seat::Event;
 use mesh_provisioner::wire::request::{Ask, What};
 use std::time::Duration;

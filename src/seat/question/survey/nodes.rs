@@ -2,9 +2,9 @@
 //! silence is not death.
 
 use super::{Row, Tally, Time, place};
-use crate::bucket::Bucket;
 use crate::wire::answer::json;
 use crate::wire::request::Ask;
+use mesh_model::bucket::Bucket;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The compiled-in registry: which domain answers which kind of placeholder, and where a client finds the values.
 
-use crate::wire::object::Object;
+use crate::object::Object;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -1,10 +1,8 @@
 //! A JSON object read field by field, with repeated fields kept: `serde`'s own maps drop them without a word.
 
-use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
-use std::marker::PhantomData;
 
 /// The fields of one JSON object, in their order, each value as it was written.
 #[derive(Debug)]
@@ -51,29 +49,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
             }
         }
         deserializer.deserialize_map(Fields)
-    }
-}
-
-/// A `T` that is written as a JSON object. Left to itself a derived reader also takes an array, field by field, and
-/// nobody on the bus means that.
-#[derive(Debug)]
-pub struct Named<T>(pub T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
-            type Value = Named<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(Named)
-            }
-        }
-        deserializer.deserialize_map(Fields(PhantomData))
     }
 }
 
