@@ -2,7 +2,7 @@
 //! names it, since a filter that is quietly ignored gives an answer to another question.
 
 use mesh_model::name;
-use mesh_model::object::Object;
+use mesh_model::object::{FieldError, Object};
 use serde_json::value::RawValue;
 use std::fmt;
 
@@ -17,6 +17,9 @@ const MAX_AFTER_BYTES: usize = 8 * 1024;
 
 /// The largest `stale_after`, in seconds: a hundred years.
 pub const MAX_STALE_AFTER: u64 = 100 * 366 * 24 * 3600;
+
+/// The fields of a request.
+const FIELDS: [&str; 8] = ["what", "node", "module", "kind", "collection", "limit", "after", "stale_after"];
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -137,11 +140,15 @@ impl Ask {
         if body.is_empty() {
             return Ok(Ask::new(What::Registry));
         }
-        let object = Object::parse(body)
-            .map_err(|why| bad(format!("the request is not one JSON object, and it is not empty: {why}")))?;
-        if let Some(field) = object.repeated() {
-            return Err(bad(format!("the field {field:?} stands twice")));
-        }
+        let object = Object::parse_known(body, &FIELDS).map_err(|error| match error {
+            FieldError::Json(why) => {
+                bad(format!("the request is not one JSON object, and it is not empty: {why}"))
+            }
+            FieldError::Unknown(field) => {
+                bad(format!("the field {field:?} is unknown; known are {}", FIELDS.join(", ")))
+            }
+            FieldError::Repeated(field) => bad(format!("the field {field:?} occurs twice")),
+        })?;
         let what = match object.0.iter().find(|(field, _)| field == "what") {
             None => What::Registry,
             Some((_, value)) => {
@@ -160,15 +167,8 @@ impl Ask {
     }
 
     fn set(&mut self, field: &str, value: &RawValue) -> Result<(), BadRequest> {
-        const FIELDS: [&str; 7] = ["node", "module", "kind", "collection", "limit", "after", "stale_after"];
         if field == "what" {
             return Ok(());
-        }
-        if !FIELDS.contains(&field) {
-            return Err(bad(format!(
-                "the field {field:?} is unknown; known are what, {}",
-                FIELDS.join(", ")
-            )));
         }
         if !self.what.fields().contains(&field) {
             let takes = match self.what.fields() {
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn every_fault_names_its_field() {
         for (body, message) in [
-            (r#"{"what":"needs","node":"a","node":"a"}"#, "the field \"node\" stands twice"),
+            (r#"{"what":"needs","node":"a","node":"a"}"#, "the field \"node\" occurs twice"),
             (
                 r#"{"what":"needs","nodes":"a"}"#,
                 "the field \"nodes\" is unknown; known are what, node, module, kind, collection, limit, after, stale_after",

@@ -206,7 +206,7 @@ fn a6_a_repeated_field_is_refused() {
         (r#"{"what":"needs","limit":1,"limit":1}"#, "limit"),
         (r#"{"what":"needs","no\u0064e":"a","node":"a"}"#, "node"),
     ] {
-        assert_eq!(reader.ask_bytes(body).expect_error(400), format!("the field {field:?} stands twice"));
+        assert_eq!(reader.ask_bytes(body).expect_error(400), format!("the field {field:?} occurs twice"));
     }
 }
 

@@ -69,7 +69,7 @@ proptest! {
             serde_json::Value::from(other)
         );
         let bad = Ask::parse(body.as_bytes()).unwrap_err();
-        prop_assert_eq!((bad.code, bad.message.as_str()), (400, "the field \"node\" stands twice"));
+        prop_assert_eq!((bad.code, bad.message.as_str()), (400, "the field \"node\" occurs twice"));
     }
 
     #[test]
