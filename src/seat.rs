@@ -42,8 +42,8 @@ use bulk::Bulk;
 use calls::{Calls, Owner};
 use connection::Link;
 use log::Level;
-use notice::Notices;
-use pass::Pass;
+use notice::{Notices, Topic};
+use pass::{Line, Pass};
 use presence::Presence;
 use requests::Requests;
 use std::collections::BTreeSet;
@@ -146,7 +146,8 @@ impl Seat {
                 self.counters.overrun += count;
                 self.notice(
                     Level::Warn,
-                    "overrun",
+                    Topic::Overrun,
+                    "",
                     "requests come faster than they can be taken: some are lost",
                     now,
                 );
@@ -155,7 +156,8 @@ impl Seat {
                 self.counters.undelivered += count;
                 self.notice(
                     Level::Warn,
-                    "undelivered",
+                    Topic::Undelivered,
+                    "",
                     "the connection takes nothing: answers are lost",
                     now,
                 );
@@ -212,8 +214,8 @@ impl Seat {
         self.actions.push(Action::Say(level, text.into()));
     }
 
-    fn notice(&mut self, level: Level, kind: &str, text: &str, now: Duration) {
-        self.actions.extend(self.notices.say(level, kind, text, now));
+    fn notice(&mut self, level: Level, topic: Topic, key: &str, text: &str, now: Duration) {
+        self.actions.extend(self.notices.say(level, topic, key, text, now));
     }
 
     /// A number from 0 up to 1, another one each time (splitmix64).
@@ -246,15 +248,20 @@ impl Seat {
             self.fail(&call, Cause::Silent, now);
         }
         if self.pass.due().is_some_and(|due| now >= due) && self.is_up() && self.stopping.is_none() {
-            self.pass.begin();
+            let jitter = self.jitter();
+            self.pass.begin(now, jitter);
         }
         self.look_for_others(now);
         self.requests.go_on();
         self.answer_requests(now);
         self.look_after_bulk(now);
         self.send_wanted(now);
-        for (level, line) in self.pass.lines() {
-            self.notice(level, &line.clone(), &line, now);
+        for line in self.pass.lines() {
+            match line {
+                // Each tells of a write, and is the only trace of what was there before.
+                Line::Change(level, text) => self.say(level, text),
+                Line::Outcome(level, text) => self.notice(level, Topic::Registry, &text, &text, now),
+            }
         }
         self.end_if_done(now);
     }

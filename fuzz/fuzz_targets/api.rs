@@ -15,7 +15,7 @@ fuzz_target!(|body: &[u8]| {
         let _ = parse_keys(bucket, body);
     }
     let _ = (parse_config(body), parse_ping(body), parse_look(body));
-    if let WriteAnswer::Stored(sequence) = parse_write(body) {
+    if let WriteAnswer::Stored(sequence) = parse_write(Bucket::Registry, body) {
         assert_ne!(sequence, 0);
     }
     if let Ok(Some(message)) = parse_message(body) {

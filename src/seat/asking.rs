@@ -2,6 +2,7 @@
 
 use super::calls::Owner;
 use super::connection::Link;
+use super::notice::Topic;
 use super::requests::{Answered, Asker};
 use super::{Action, Refusal, Seat, failure, reply};
 use crate::wire::answer::{self, Identity, json};
@@ -22,7 +23,7 @@ impl Seat {
         let Some(reply) = reply else {
             self.counters.without_reply += 1;
             let text = "a request came without a reply subject: it cannot be answered";
-            return self.notice(Level::Warn, "without reply", text, now);
+            return self.notice(Level::Warn, Topic::WithoutReply, "", text, now);
         };
         if let Some(other) = asking_seat(subject, body) {
             if other.id != self.settings.identity.id && self.is_up() && self.stopping.is_none() {
@@ -35,7 +36,7 @@ impl Seat {
             let text = format!(
                 "a request came with the reply subject {reply:?}, which is not answered: askers use an inbox under _INBOX or _R_, or one that --reply-prefix names"
             );
-            return self.notice(Level::Warn, "refused reply", &text, now);
+            return self.notice(Level::Warn, Topic::RefusedReply, "", &text, now);
         }
         if is_verb {
             match Ask::parse(body) {
@@ -100,7 +101,7 @@ impl Seat {
         }
         let line = answer::one_line(&message);
         if code >= 500 {
-            self.notice(Level::Warn, &line, &format!("answered {code}: {line}"), now);
+            self.notice(Level::Warn, Topic::ErrorResponse, &line, &format!("answered {code}: {line}"), now);
         }
         self.work.errors += 1;
         self.work.time += now.saturating_sub(since);

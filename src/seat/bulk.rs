@@ -7,6 +7,7 @@
 
 use super::calls::Call;
 use super::failure::Cause;
+use super::notice::Topic;
 use super::{Action, Seat, failure};
 use log::Level;
 use mesh_model::bucket::Bucket;
@@ -147,7 +148,7 @@ impl Seat {
         }
         self.requests.leave_bulk(None);
         let text = format!("no connection for reads in bulk, buckets are read one by one meanwhile: {why}");
-        self.notice(Level::Info, &format!("bulk {why}"), &text, now);
+        self.notice(Level::Info, Topic::Bulk, &format!("bulk {why}"), &text, now);
     }
 
     /// A read in bulk came to nothing: the bucket is read one by one for a while.
@@ -159,7 +160,7 @@ impl Seat {
         let text = format!(
             "bucket {bucket} is read one by one for {minutes} minutes, since a read in bulk was of no use: {why}"
         );
-        self.notice(Level::Info, &format!("bulk {bucket}"), &text, now);
+        self.notice(Level::Info, Topic::Bulk, &format!("bulk {bucket}"), &text, now);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::calls::{self, Call, Owner};
 use super::connection::Link;
 use super::failure::Cause;
+use super::notice::Topic;
 use super::question::{Frame, Kind, Slot, Want};
 use super::{Action, Seat, presence};
 use crate::wire::Outgoing;
@@ -35,6 +36,10 @@ impl Seat {
     }
 
     pub(super) fn part(&mut self, number: u64, part: Part, now: Duration) {
+        // A status message that comes to the number of another request answers nothing.
+        if !self.calls.is_batch(number) {
+            return;
+        }
         let is_last = !matches!(part, Part::Message { .. });
         let call = if is_last { self.calls.settle(number) } else { self.calls.part(number, now) };
         let Some((Owner::Request(id), slot, Kind::Batch(bucket))) = call else { return };
@@ -90,7 +95,7 @@ impl Seat {
         if let Some(others) = self.presence.end(now) {
             self.calls.forget(Owner::Presence);
             for line in presence::tell(&others, &self.settings.identity.version) {
-                self.notice(Level::Warn, "another seat", &line, now);
+                self.notice(Level::Warn, Topic::OtherSeats, "", &line, now);
             }
         }
     }

@@ -138,6 +138,11 @@ impl Calls {
         Some((owner, slot, kind))
     }
 
+    /// Whether `number` is awaited and is a read in bulk.
+    pub(super) fn is_batch(&self, number: u64) -> bool {
+        self.by_number.get(&number).is_some_and(|call| call.kind.in_bulk().is_some())
+    }
+
     /// Whom a part of the answer to `number` is for; more is to come.
     pub(super) fn part(&mut self, number: u64, now: Duration) -> Option<(Owner, Slot, Kind)> {
         let call = self.by_number.get_mut(&number)?;

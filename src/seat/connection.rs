@@ -1,6 +1,7 @@
 //! The connection, as far as the seat knows of it: when to try for one, and what its ups and downs mean.
 
 use super::failure::Cause;
+use super::notice::Topic;
 use super::{Action, Seat};
 use log::Level;
 use std::time::Duration;
@@ -39,7 +40,7 @@ impl Seat {
         };
         match attempts {
             0 => self.say(Level::Info, line),
-            _ => self.notice(Level::Info, &line, &line, now),
+            _ => self.notice(Level::Info, Topic::Connection, &line, &line, now),
         }
         self.link = Link::Up { server, max_payload, move_at: None, since: now, attempts };
         self.denied_subscriptions.clear();
@@ -67,7 +68,7 @@ impl Seat {
                 let line = format!("disconnected: {why}");
                 match attempts {
                     0 => self.say(Level::Warn, line),
-                    _ => self.notice(Level::Warn, &line, &line, now),
+                    _ => self.notice(Level::Warn, Topic::Connection, &line, &line, now),
                 }
                 attempts
             }
@@ -75,6 +76,7 @@ impl Seat {
                 let attempts = attempts + 1;
                 self.notice(
                     Level::Warn,
+                    Topic::Connection,
                     &format!("connect {why}"),
                     &format!("cannot connect, trying again: {why}"),
                     now,
@@ -98,7 +100,7 @@ impl Seat {
 
     pub(super) fn protest(&mut self, words: &str, now: Duration) {
         self.last_bus_error = Some(words.to_owned());
-        self.notice(Level::Warn, words, &format!("the bus says {words:?}"), now);
+        self.notice(Level::Warn, Topic::ServerError, words, &format!("the bus says {words:?}"), now);
         let subject = words.split('"').nth(1).unwrap_or_default();
         let lower = words.to_ascii_lowercase();
         if lower.starts_with("permissions violation for subscription") {

@@ -2,6 +2,7 @@
 
 use super::Seat;
 use super::connection::Link;
+use super::pass;
 use crate::wire::answer::Identity;
 use serde::Serialize;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 pub struct Health {
     /// The loop turns. A report that arrives is its proof.
     pub live: bool,
-    /// Connected, subscriptions allowed, registry verified within two intervals.
+    /// Connected, subscriptions allowed, registry verified within two intervals and not contested.
     pub ready: bool,
     /// What keeps it from being ready, and what to do next; empty if it is ready.
     pub missing: Vec<String>,
@@ -91,9 +92,9 @@ pub struct Counters {
 }
 
 impl Seat {
-    /// Whether it serves, and the registry was verified within two intervals: what [`Health::ready`] says.
+    /// Whether it serves, the registry was verified within two intervals, and nobody contests it: what [`Health::ready`] says.
     pub fn is_ready(&self, now: Duration) -> bool {
-        self.is_serving() && self.is_verified(now)
+        self.is_serving() && self.is_verified(now) && self.pass.contest().is_none()
     }
 
     fn is_verified(&self, now: Duration) -> bool {
@@ -115,7 +116,7 @@ impl Seat {
             missing.push(format!("the bus denies the subscription of {subject:?}: grant the seat the rights that mesh-provisioner permissions seat prints"));
         }
         match self.pass.last() {
-            _ if self.is_verified(now) => {}
+            _ if self.is_verified(now) => missing.extend(self.pass.contest().map(pass::contest)),
             Some((_, Err(why))) => missing.push(why.clone()),
             _ => missing.push("the registry has not been verified yet".to_owned()),
         }

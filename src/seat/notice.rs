@@ -1,5 +1,6 @@
-//! Lines for the log, the same kind at most once a minute: what happens ten thousand times a second is said once,
-//! with a count.
+//! Limits log lines to one a minute for each topic and text, with a count of those that were left out.
+//!
+//! Each topic has a limit of its own, so that a client who causes one kind of line without end hides no other kind.
 
 use super::action::Action;
 use log::Level;
@@ -8,41 +9,75 @@ use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How many kinds of lines are remembered; more than that share one.
-const MAX_KINDS: usize = 64;
+/// How many texts of one topic are remembered; all further ones share one place.
+const MAX_TEXTS: usize = 32;
 
-/// Remembers when each kind of line was last said, and how often it was not.
+/// What a line is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Topic {
+    /// Requests without a reply subject.
+    WithoutReply,
+    /// Requests whose reply subject is refused.
+    RefusedReply,
+    /// Requests that were lost on their way in.
+    Overrun,
+    /// Responses that were lost on their way out.
+    Undelivered,
+    /// Error responses.
+    ErrorResponse,
+    /// `-ERR` lines of the server.
+    ServerError,
+    /// The connection: attempts, ups and downs.
+    Connection,
+    /// Reads in bulk.
+    Bulk,
+    /// Other seats.
+    OtherSeats,
+    /// Registry passes.
+    Registry,
+}
+
+/// Remembers when each line was last logged, and how often it was left out.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
-    kinds: BTreeMap<String, Kind>,
+    topics: BTreeMap<Topic, BTreeMap<String, Logged>>,
 }
 
 #[derive(Debug)]
-struct Kind {
-    said: Duration,
-    unsaid: u64,
+struct Logged {
+    at: Duration,
+    left_out: u64,
 }
 
 impl Notices {
-    /// Says `text`, unless a line of the same `kind` was said within the last minute.
-    pub(super) fn say(&mut self, level: Level, kind: &str, text: &str, now: Duration) -> Option<Action> {
-        if self.kinds.len() >= MAX_KINDS {
-            self.kinds.retain(|_, kind| now < kind.said + MINUTE);
+    /// Logs `text`, unless a line of the same `topic` and `key` was logged within the last minute. A topic whose
+    /// texts hold what came from outside has one key for all of them.
+    pub(super) fn say(
+        &mut self,
+        level: Level,
+        topic: Topic,
+        key: &str,
+        text: &str,
+        now: Duration,
+    ) -> Option<Action> {
+        let keys = self.topics.entry(topic).or_default();
+        if keys.len() >= MAX_TEXTS {
+            keys.retain(|_, logged| now < logged.at + MINUTE);
         }
-        let kind = if self.kinds.len() < MAX_KINDS || self.kinds.contains_key(kind) { kind } else { "" };
-        let Some(known) = self.kinds.get_mut(kind) else {
-            self.kinds.insert(kind.to_owned(), Kind { said: now, unsaid: 0 });
+        let key = if keys.len() < MAX_TEXTS || keys.contains_key(key) { key } else { "" };
+        let Some(logged) = keys.get_mut(key) else {
+            keys.insert(key.to_owned(), Logged { at: now, left_out: 0 });
             return Some(Action::Say(level, text.to_owned()));
         };
-        if now < known.said + MINUTE {
-            known.unsaid += 1;
+        if now < logged.at + MINUTE {
+            logged.left_out += 1;
             return None;
         }
-        let unsaid = std::mem::take(&mut known.unsaid);
-        known.said = now;
-        let text = match unsaid {
+        let left_out = std::mem::take(&mut logged.left_out);
+        logged.at = now;
+        let text = match left_out {
             0 => text.to_owned(),
-            unsaid => format!("{text} (and {unsaid} more like it since it was last said)"),
+            left_out => format!("{text} (and {left_out} more like it since the last such line)"),
         };
         Some(Action::Say(level, text))
     }
@@ -56,34 +91,39 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn say(notices: &mut Notices, kind: &str, text: &str, at: u64) -> Option<String> {
-        match notices.say(Level::Warn, kind, text, seconds(at))? {
+    fn say(notices: &mut Notices, topic: Topic, key: &str, text: &str, at: u64) -> Option<String> {
+        match notices.say(Level::Warn, topic, key, text, seconds(at))? {
             Action::Say(Level::Warn, text) => Some(text),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn the_same_kind_is_said_once_a_minute_with_a_count() {
+    fn the_same_line_is_logged_once_a_minute_with_a_count() {
         let mut notices = Notices::default();
-        assert_eq!(say(&mut notices, "a", "first", 0).as_deref(), Some("first"));
+        let mut overrun = |text: &str, at| say(&mut notices, Topic::Overrun, "a", text, at);
+        assert_eq!(overrun("first", 0).as_deref(), Some("first"));
         for _ in 0..1000 {
-            assert_eq!(say(&mut notices, "a", "again", 59), None);
+            assert_eq!(overrun("again", 59), None);
         }
-        assert_eq!(say(&mut notices, "b", "other", 59).as_deref(), Some("other"));
         assert_eq!(
-            say(&mut notices, "a", "later", 60).as_deref(),
-            Some("later (and 1000 more like it since it was last said)")
+            overrun("later", 60).as_deref(),
+            Some("later (and 1000 more like it since the last such line)")
         );
-        assert_eq!(say(&mut notices, "a", "much later", 500).as_deref(), Some("much later"));
+        assert_eq!(overrun("much later", 500).as_deref(), Some("much later"));
+        assert_eq!(say(&mut notices, Topic::Overrun, "b", "other", 500).as_deref(), Some("other"));
     }
 
     #[test]
-    fn endless_new_kinds_do_not_grow_it() {
+    fn endless_new_texts_do_not_grow_it_and_hide_no_other_topic() {
         let mut notices = Notices::default();
-        for kind in 0..10_000 {
-            notices.say(Level::Warn, &kind.to_string(), "x", seconds(1));
+        let mut logged = 0;
+        for key in 0..10_000 {
+            let line = say(&mut notices, Topic::ServerError, &key.to_string(), "x", 1);
+            logged += usize::from(line.is_some());
         }
-        assert!(notices.kinds.len() <= MAX_KINDS + 1);
+        assert!(logged <= MAX_TEXTS + 1, "{logged}");
+        assert!(notices.topics[&Topic::ServerError].len() <= MAX_TEXTS + 1);
+        assert_eq!(say(&mut notices, Topic::Registry, "a", "put", 1).as_deref(), Some("put"));
     }
 }

@@ -16,6 +16,16 @@ use std::time::Duration;
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
+/// A pass that hears nothing for this long is given up. Each of its calls has a shorter limit of its own, so this only
+/// ends a pass whose call was lost.
+const STALLED: Duration = Duration::from_secs(30);
+
+/// How many passes in a row may restore what another client changed before it counts as a contest.
+const CONTEST: u32 = 3;
+
+/// The longest wait between the passes of a contest.
+const LAST_CONTEST_WAIT: Duration = Duration::from_secs(3600);
+
 /// The pass: idle until it is due, reading, or writing.
 #[derive(Debug)]
 pub(super) struct Pass {
@@ -26,12 +36,16 @@ pub(super) struct Pass {
     /// Somebody asked for another pass while one was under way.
     again: bool,
     failures: u32,
+    /// How many passes in a row, up to the last, had to restore what another client had changed.
+    restored: u32,
+    /// When the pass under way last heard something.
+    heard: Duration,
     /// When the registry was last known to be as it should.
     verified: Option<Duration>,
     /// How the last pass ended, and when.
     last: Option<(Duration, Result<Tally, String>)>,
     /// What there is to say in the log.
-    lines: Vec<(Level, String)>,
+    lines: Vec<Line>,
 }
 
 #[derive(Debug)]
@@ -39,6 +53,15 @@ enum Stage {
     Idle,
     Reading(Box<Planning>),
     Writing(Vec<Write>),
+}
+
+/// A line for the log.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// What a write changed, ours or another client's: logged each time.
+    Change(Level, String),
+    /// How a pass or a key went: the same text is logged at most once a minute.
+    Outcome(Level, String),
 }
 
 /// What a pass did.
@@ -78,15 +101,25 @@ impl Pass {
             due: None,
             again: false,
             failures: 0,
+            restored: 0,
+            heard: Duration::ZERO,
             verified: None,
             last: None,
             lines: Vec::new(),
         }
     }
 
-    /// When the next pass is to begin.
-    pub(super) const fn due(&self) -> Option<Duration> {
-        self.due
+    /// When the next pass is to begin, or the one under way is to be given up.
+    pub(super) fn due(&self) -> Option<Duration> {
+        match self.stage {
+            Stage::Idle => self.due,
+            _ => Some(self.heard + STALLED),
+        }
+    }
+
+    /// How many passes in a row restored what another client had changed, if they are so many that it is a contest.
+    pub(super) fn contest(&self) -> Option<u32> {
+        (self.restored >= CONTEST).then_some(self.restored)
     }
 
     /// When the registry was last known to be as it should.
@@ -119,15 +152,20 @@ impl Pass {
         self.again = false;
     }
 
-    /// Begins the pass that is due.
-    pub(super) fn begin(&mut self) {
+    /// Begins the pass that is due, or gives up the one under way that stalled.
+    pub(super) fn begin(&mut self, now: Duration, jitter: f64) {
+        if !matches!(self.stage, Stage::Idle) {
+            let seconds = STALLED.as_secs();
+            return self.finish(Err(format!("JetStream answered nothing for {seconds} s")), now, jitter);
+        }
+        self.heard = now;
         self.due = None;
         self.again = false;
         self.stage = Stage::Reading(Box::new(Planning::new()));
     }
 
     /// Log lines since the last call.
-    pub(super) fn lines(&mut self) -> Vec<(Level, String)> {
+    pub(super) fn lines(&mut self) -> Vec<Line> {
         std::mem::take(&mut self.lines)
     }
 
@@ -158,6 +196,7 @@ impl Pass {
 
     /// Takes the answer to the request of `slot`. `jitter` is a number below 1.
     pub(super) fn heard(&mut self, slot: Slot, body: Result<&[u8], Cause>, now: Duration, jitter: f64) {
+        self.heard = now;
         match &mut self.stage {
             Stage::Idle => {}
             Stage::Reading(planning) => match planning.heard(slot, body) {
@@ -177,7 +216,7 @@ impl Pass {
     }
 
     fn write(&mut self, plan: Plan) {
-        self.lines.extend(plan.unnameable.iter().map(|key| (Level::Warn, unnameable(key))));
+        self.lines.extend(plan.unnameable.iter().map(|key| Line::Outcome(Level::Warn, unnameable(key))));
         let writes = plan.changes.into_iter().map(|change| Write { change, step: Step::Write, conflicts: 0 });
         self.stage = Stage::Writing(writes.collect());
     }
@@ -212,23 +251,46 @@ impl Pass {
         let wait = match &outcome {
             Ok(tally) => {
                 self.failures = 0;
+                let was_undone = self.verified.is_some() && tally.put + tally.deleted > 0;
+                self.restored = if was_undone { self.restored.saturating_add(1) } else { 0 };
                 self.verified = Some(now);
                 let level = if tally.put + tally.deleted > 0 { Level::Info } else { Level::Debug };
                 let Tally { put, deleted, unchanged } = tally;
                 let line = format!("registry in place: {put} put, {deleted} deleted, {unchanged} unchanged");
-                self.lines.push((level, line));
-                self.every
+                self.lines.push(Line::Outcome(level, line));
+                if self.restored == CONTEST {
+                    self.lines.push(Line::Outcome(Level::Warn, contest(self.restored)));
+                }
+                contest_wait(self.restored).max(self.every)
             }
             Err(why) => {
                 let wait = retry_wait(self.failures, jitter).min(self.every);
                 self.failures += 1;
                 // Without the wait, so that the same failure makes the same line and is said once a minute.
-                self.lines.push((Level::Warn, format!("registry pass failed, trying again: {why}")));
+                self.lines
+                    .push(Line::Outcome(Level::Warn, format!("registry pass failed, trying again: {why}")));
                 wait
             }
         };
         self.last = Some((now, outcome));
         self.due = Some(if std::mem::take(&mut self.again) { now } else { now + wait });
+    }
+}
+
+/// What there is to report of a registry that another client changes again and again.
+pub(super) fn contest(passes: u32) -> String {
+    format!(
+        "another client keeps changing the registry, {passes} passes in a row had to restore it: find the account beside the seat's that may publish to $KV.{}.>",
+        Bucket::Registry
+    )
+}
+
+/// The wait after so many passes in a row that restored what another client had changed: nothing at first, then 1 min
+/// doubling to 1 h. Two clients that undo each other's writes would otherwise write without end.
+fn contest_wait(restored: u32) -> Duration {
+    match restored.checked_sub(CONTEST) {
+        None => Duration::ZERO,
+        Some(more) => LAST_RETRY.saturating_mul(1 << more.min(6)).min(LAST_CONTEST_WAIT),
     }
 }
 
@@ -240,9 +302,9 @@ fn retry_wait(failures: u32, jitter: f64) -> Duration {
 }
 
 impl Write {
-    fn heard(&mut self, body: Result<&[u8], Cause>, verified_before: bool, lines: &mut Vec<(Level, String)>) {
+    fn heard(&mut self, body: Result<&[u8], Cause>, verified_before: bool, lines: &mut Vec<Line>) {
         match (&self.step, body) {
-            (Step::AwaitWrite, Ok(body)) => match jetstream::parse_write(body) {
+            (Step::AwaitWrite, Ok(body)) => match jetstream::parse_write(Bucket::Registry, body) {
                 WriteAnswer::Stored(revision) => {
                     lines.push(self.say_stored(revision, verified_before));
                     self.step = Step::Stored;
@@ -281,7 +343,7 @@ impl Write {
     }
 
     /// Somebody else wrote the key after it was read.
-    fn reread(&mut self, message: Option<Message>, lines: &mut Vec<(Level, String)>) {
+    fn reread(&mut self, message: Option<Message>, lines: &mut Vec<Line>) {
         let (value, sequence) = match message {
             Some(message) => ((!message.deleted).then_some(message.value), message.sequence),
             None => (None, 0),
@@ -298,16 +360,16 @@ impl Write {
             show(change.old.as_deref()),
             show(value.as_deref())
         );
-        lines.push((Level::Warn, line));
+        lines.push(Line::Change(Level::Warn, line));
         change.old = value;
         change.expected = sequence;
         self.step = if right { Step::Right } else { Step::Write };
     }
 
-    fn say_stored(&self, revision: u64, verified_before: bool) -> (Level, String) {
+    fn say_stored(&self, revision: u64, verified_before: bool) -> Line {
         let Change { key, entry, old, .. } = &self.change;
         let by = if verified_before { "somebody else had changed it since the last pass: " } else { "" };
-        match (entry, old) {
+        let (level, text) = match (entry, old) {
             (Some(entry), Some(old)) => (
                 Level::Warn,
                 format!(
@@ -324,12 +386,13 @@ impl Write {
                     show(old.as_deref())
                 ),
             ),
-        }
+        };
+        Line::Change(level, text)
     }
 
-    fn fail(&mut self, why: &str, lines: &mut Vec<(Level, String)>) {
+    fn fail(&mut self, why: &str, lines: &mut Vec<Line>) {
         let why = format!("registry key {}: {why}", self.change.key);
-        lines.push((Level::Warn, why.clone()));
+        lines.push(Line::Outcome(Level::Warn, why.clone()));
         self.step = Step::Failed(why);
     }
 }

@@ -367,11 +367,14 @@ pub enum WriteAnswer {
     Unknown(String),
 }
 
-/// Reads the answer to [`put`] and [`delete`].
-pub fn parse_write(body: &[u8]) -> WriteAnswer {
+/// Reads the acknowledgement of a [`put`] or [`delete`] in `bucket`. Other programs can make acknowledgements of their
+/// own writes come to a foreign inbox, so only one that names this bucket's stream counts.
+pub fn parse_write(bucket: Bucket, body: &[u8]) -> WriteAnswer {
     #[derive(Deserialize)]
     struct Body {
         error: Option<Named<ErrorBody>>,
+        #[serde(default)]
+        stream: String,
         #[serde(default)]
         seq: u64,
     }
@@ -385,6 +388,10 @@ pub fn parse_write(body: &[u8]) -> WriteAnswer {
             }
         }
         Ok(Body { seq: 0, .. }) => WriteAnswer::Unknown("the bus gave no sequence".to_owned()),
+        Ok(Body { stream, .. }) if stream != bucket.stream() => WriteAnswer::Unknown(format!(
+            "the acknowledgement is of the stream {stream:?} and not of {}",
+            bucket.stream()
+        )),
         Ok(Body { seq, .. }) => WriteAnswer::Stored(seq),
     }
 }
@@ -512,21 +519,27 @@ mod tests {
 
     #[test]
     fn a_write_has_three_outcomes_and_a_conflict() {
-        assert_eq!(parse_write(br#"{"stream":"S","seq":12}"#), WriteAnswer::Stored(12));
+        assert_eq!(
+            parse_write(Bucket::Registry, br#"{"stream":"KV_mesh-provisioner_registry","seq":12}"#),
+            WriteAnswer::Stored(12)
+        );
         for code in [10071, 10164] {
             let body = format!(
-                r#"{{"error":{{"code":400,"err_code":{code},"description":"wrong last sequence: 3"}},"stream":"S","seq":0}}"#
+                r#"{{"error":{{"code":400,"err_code":{code},"description":"wrong last sequence: 3"}},"stream":"KV_mesh-provisioner_registry","seq":0}}"#
             );
-            assert_eq!(parse_write(body.as_bytes()), WriteAnswer::Conflict);
+            assert_eq!(parse_write(Bucket::Registry, body.as_bytes()), WriteAnswer::Conflict);
         }
-        let sealed = br#"{"error":{"code":400,"err_code":10109,"description":"invalid operation on sealed stream"},"stream":"S","seq":0}"#;
+        let sealed = br#"{"error":{"code":400,"err_code":10109,"description":"invalid operation on sealed stream"},"stream":"KV_mesh-provisioner_registry","seq":0}"#;
         assert!(
-            matches!(parse_write(sealed), WriteAnswer::Refused(error) if error.err_code() == Some(10109))
+            matches!(parse_write(Bucket::Registry, sealed), WriteAnswer::Refused(error) if error.err_code() == Some(10109))
         );
-        assert!(matches!(parse_write(br#"{"stream":"S","seq":0}"#), WriteAnswer::Unknown(_)));
+        assert!(matches!(
+            parse_write(Bucket::Registry, br#"{"stream":"KV_mesh-provisioner_registry","seq":0}"#),
+            WriteAnswer::Unknown(_)
+        ));
         for body in [&b"+OK"[..], b"[null,5]", b"[{}]", br#"{"error":[400]}"#] {
             assert!(
-                matches!(parse_write(body), WriteAnswer::Unknown(_)),
+                matches!(parse_write(Bucket::Registry, body), WriteAnswer::Unknown(_)),
                 "{}",
                 String::from_utf8_lossy(body)
             );

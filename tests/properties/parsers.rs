@@ -55,7 +55,7 @@ proptest! {
         prop_assert!(parse_message(&body).is_err());
         prop_assert!(parse_config(&body).is_err());
         prop_assert!(parse_look(&body).is_err());
-        prop_assert!(matches!(parse_write(&body), WriteAnswer::Unknown(_)));
+        prop_assert!(matches!(parse_write(Bucket::Registry, &body), WriteAnswer::Unknown(_)));
         prop_assert_eq!(parse_ping(&body), None);
         prop_assert!(Object::parse(&body).is_err());
     }
@@ -65,7 +65,7 @@ proptest! {
         let body = text.as_bytes();
         prop_assert!(parse_keys(Bucket::Needs, body).is_err());
         prop_assert!(parse_message(body).is_err());
-        prop_assert!(matches!(parse_write(body), WriteAnswer::Unknown(_)));
+        prop_assert!(matches!(parse_write(Bucket::Registry, body), WriteAnswer::Unknown(_)));
         prop_assert_eq!(parse_ping(body), None);
     }
 
@@ -100,10 +100,10 @@ proptest! {
         ] {
             let at = at % body.len();
             body[at] = byte;
-            let _ = (parse_keys(Bucket::Needs, &body), parse_message(&body), parse_write(&body));
+            let _ = (parse_keys(Bucket::Needs, &body), parse_message(&body), parse_write(Bucket::Registry, &body));
             body.truncate(at);
             prop_assert!(parse_keys(Bucket::Needs, &body).is_err() && parse_message(&body).is_err());
-            prop_assert!(matches!(parse_write(&body), WriteAnswer::Unknown(_)));
+            prop_assert!(matches!(parse_write(Bucket::Registry, &body), WriteAnswer::Unknown(_)));
         }
     }
 

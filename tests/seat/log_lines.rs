@@ -17,8 +17,9 @@ fn the_bus_is_quoted_once_a_minute() {
     for _ in 0..500 {
         play.tell(protest()).nothing();
     }
-    play.tell_after(60_000, protest())
-        .is(["warn: the bus says \"Authorization Violation\" (and 500 more like it since it was last said)"]);
+    play.tell_after(60_000, protest()).is([
+        "warn: the bus says \"Authorization Violation\" (and 500 more like it since the last such line)",
+    ]);
 }
 
 #[test]
@@ -70,4 +71,24 @@ fn a_connection_that_breaks_over_and_over_backs_off_and_is_said_once_a_minute() 
     // The first time, and once more as the first of those that are counted.
     assert_eq!(count(&lines, "info: connected to n1"), 2, "{lines:?}");
     assert_eq!(count(&lines, "warn: disconnected: "), 1, "{lines:?}");
+}
+
+#[test]
+fn refused_replies_without_end_hide_no_change_of_the_registry() {
+    let mut play = Play::serving();
+    for at in 0..200 {
+        let words = format!("Permissions Violation for Publish to \"_INBOX.denied.{at}\"");
+        play.tell(Event::Protest(words)).lines();
+    }
+    play.tell(Event::Reload).lines();
+    let stored: Vec<(String, String)> =
+        (100..220).map(|at| (format!("stranger{at}"), "1".to_owned())).collect();
+    let asked = play.pass_reads(17, &stored).lines();
+    let deletions = asked.iter().filter(|line| line.contains("KV-Operation: DEL"));
+    let calls: Vec<u64> =
+        deletions.map(|line| line[1..].split(' ').next().unwrap().parse().unwrap()).collect();
+    assert_eq!(calls.len(), 120, "{asked:?}");
+    let ack = || jetstream::stored("KV_mesh-provisioner_registry", 300);
+    let lines: Vec<String> = calls.into_iter().flat_map(|call| play.answer(call, ack()).lines()).collect();
+    assert_eq!(count(&lines, "warn: registry key stranger"), 120);
 }

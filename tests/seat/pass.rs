@@ -5,6 +5,7 @@ use crate::play::{AT, Asked, Play, delete, down, get, keys_of, list, message_of,
 use mesh_model::bucket::Bucket::{self, Registry};
 use mesh_model::registry;
 use mesh_provisioner::seat::Event;
+use mesh_provisioner::wire::direct::Part;
 
 const STREAM: &str = "KV_mesh-provisioner_registry";
 
@@ -325,4 +326,64 @@ fn a_denied_listing_is_not_waited_for() {
     );
     let bucket: Bucket = Registry;
     assert!(play.seat.health(play.now).missing[0].starts_with(&format!("bucket {bucket} cannot be reached")));
+}
+
+#[test]
+fn a_registry_that_another_client_keeps_changing_is_reported_and_restored_less_often() {
+    let mut play = Play::with(|settings| settings.every = std::time::Duration::from_secs(1));
+    play.connect();
+    play.pass_reads(2, &right()).is(["debug: registry in place: 0 put, 0 deleted, 13 unchanged"]);
+    let mut waits = Vec::new();
+    for _ in 0..12 {
+        let began = play.now;
+        let listing = loop {
+            let lines = play.due().lines();
+            if let Some(line) = lines.iter().find(|line| line.contains("STREAM.INFO")) {
+                break line[1..].split(' ').next().unwrap().parse().unwrap();
+            }
+        };
+        waits.push(play.now.saturating_sub(began).as_secs());
+        let write = play.pass_reads(listing, &with("secret", "1")).lines();
+        let call = write[0][1..].split(' ').next().unwrap().parse().unwrap();
+        play.answer(call, stored(100)).lines();
+    }
+    assert_eq!(waits, [1, 1, 1, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
+    let health = play.seat.health(play.now);
+    assert!(!health.ready);
+    assert_eq!(
+        health.missing,
+        [
+            "another client keeps changing the registry, 12 passes in a row had to restore it: find the account beside the seat's that may publish to $KV.mesh-provisioner_registry.>"
+        ]
+    );
+    // Nobody changes it any more.
+    let listing = loop {
+        let lines = play.due().lines();
+        if let Some(line) = lines.iter().find(|line| line.contains("STREAM.INFO")) {
+            break line[1..].split(' ').next().unwrap().parse().unwrap();
+        }
+    };
+    play.pass_reads(listing, &right()).is(["debug: registry in place: 0 put, 0 deleted, 13 unchanged"]);
+    assert!(play.seat.health(play.now).ready);
+}
+
+#[test]
+fn a_status_message_to_a_call_of_the_pass_answers_nothing() {
+    let mut play = Play::new();
+    play.connect();
+    let status = Event::Part { call: 2, part: Part::Void("408 Bad Request".to_owned()) };
+    play.tell(status).nothing();
+    play.pass_reads(2, &right()).is(["debug: registry in place: 0 put, 0 deleted, 13 unchanged"]);
+}
+
+#[test]
+fn an_acknowledgement_of_another_stream_stores_nothing() {
+    let mut play = Play::new();
+    play.connect();
+    play.pass_reads(2, &with("secret", "1")).is([put(16, "secret", 12)]);
+    failed(
+        play.answer(16, jetstream::stored("KV_other", 5)),
+        "the acknowledgement is of the stream \"KV_other\" and not of KV_mesh-provisioner_registry",
+    );
+    assert!(!play.seat.health(play.now).ready);
 }

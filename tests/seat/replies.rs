@@ -62,7 +62,7 @@ fn a_request_without_a_reply_subject_is_counted_and_said_once_a_minute() {
     }
     play.tell_after(59_999, silent()).nothing();
     play.tell_after(1, silent()).is([
-        "warn: a request came without a reply subject: it cannot be answered (and 1000 more like it since it was last said)",
+        "warn: a request came without a reply subject: it cannot be answered (and 1000 more like it since the last such line)",
     ]);
     let counters = play.seat.health(play.now).counters;
     assert_eq!((counters.without_reply, counters.requests, counters.answers), (1_002, 1_002, 0));

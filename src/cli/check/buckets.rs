@@ -78,7 +78,7 @@ fn write(caller: &mut Caller) -> Result<(), String> {
         }
         Err(error) => return Err(cause(error).tell(Bucket::Registry)),
     };
-    match jetstream::parse_write(&answer.body) {
+    match jetstream::parse_write(Bucket::Registry, &answer.body) {
         WriteAnswer::Conflict => Ok(()),
         WriteAnswer::Refused(error) => Err(format!("the bus refuses every write: {error}: mend its stream")),
         WriteAnswer::Stored(sequence) => Err(format!(
