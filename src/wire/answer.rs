@@ -10,7 +10,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// How many malformed keys an answer lists; all are counted.
+/// How many malformed keys a page lists. It ends before it would list more, as it does for entries.
 pub const MAX_MALFORMED_LISTED: usize = 100;
 
 /// What an answer holds beside its entries: field names, numbers, the seat's id. Generous, so that it never matters.
@@ -184,8 +184,6 @@ pub struct Page {
     entries: Vec<String>,
     malformed: Vec<String>,
     malformed_total: usize,
-    /// How many of the complaints belong to no place.
-    placeless: usize,
     last_place: Option<String>,
     more: bool,
 }
@@ -200,7 +198,6 @@ impl Page {
             entries: Vec::new(),
             malformed: Vec::new(),
             malformed_total: 0,
-            placeless: 0,
             last_place: None,
             more: false,
         }
@@ -217,10 +214,10 @@ impl Page {
     pub fn add(&mut self, place: &str, entry: Option<String>, complaints: Vec<String>) -> bool {
         let listed = complaints.len().min(MAX_MALFORMED_LISTED - self.malformed.len());
         let cost: usize = entry.iter().chain(&complaints[..listed]).map(|text| text.len() + 1).sum();
-        let empty = self.entries.is_empty() && self.malformed.len() == self.placeless;
         let full = self.used + cost + json_size(place) > self.budget
-            || (entry.is_some() && self.entries.len() >= self.limit);
-        if full && !empty && self.end_before(place) {
+            || (entry.is_some() && self.entries.len() >= self.limit)
+            || listed < complaints.len();
+        if full && !self.is_empty() && self.end_before(place) {
             return false;
         }
         // Look-alikes without end would outgrow the page: those that do not fit are only counted.
@@ -233,20 +230,9 @@ impl Page {
         true
     }
 
-    /// Adds complaints that belong to no place: `listed` of `total`.
-    pub fn complain(&mut self, mut listed: Vec<String>, total: usize) {
-        // They take half of the page at the most: what does not fit is only counted.
-        let mut room = self.budget.saturating_sub(self.used) / 2;
-        let fit = listed.iter().take_while(|complaint| {
-            let fits = complaint.len() < room;
-            room = room.saturating_sub(complaint.len() + 1);
-            fits
-        });
-        listed.truncate(fit.count());
-        self.used += listed.iter().map(|complaint| complaint.len() + 1).sum::<usize>();
-        self.malformed_total += total;
-        self.placeless += listed.len();
-        self.malformed.extend(listed);
+    /// Counts malformed keys at the last place that are not listed: more look alike there than can be told apart.
+    pub const fn count_unlisted(&mut self, malformed: usize) {
+        self.malformed_total += malformed;
     }
 
     /// Says that everything up to `place` has been looked at.
@@ -272,6 +258,11 @@ impl Page {
     /// Whether it holds no entry and no complaint.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.malformed.is_empty()
+    }
+
+    /// Whether something is wrong with a key or a value on it.
+    pub const fn has_malformed(&self) -> bool {
+        self.malformed_total > 0
     }
 
     /// Whether there is more behind the last place.
@@ -467,30 +458,19 @@ mod tests {
     }
 
     #[test]
-    fn complaints_without_a_place_leave_half_of_the_page_to_the_entries() {
-        let seat = Identity { id: "i".to_owned(), version: "0.1.0".to_owned() };
-        let budget = 16 * 1024;
-        let mut page = Page::new(10, budget);
-        page.complain(vec![format!("\"{}\"", "c".repeat(1022)); 100], 120);
-        assert!(page.add("x", Some("1".to_owned()), vec![]));
-        let body = page.to_json(What::Drift, Some(true), "{}", &seat);
-        assert_eq!(body.matches("cc\"").count(), 6, "as many as fit 7 KiB");
-        assert!(body.contains(r#""malformed_total":120"#) && body.len() < budget);
-    }
-
-    #[test]
-    fn complaints_are_counted_beyond_those_listed_and_look_alikes_stay_together() {
+    fn a_page_ends_before_it_would_list_more_complaints_than_it_may() {
         let seat = Identity { id: "i".to_owned(), version: "0.1.0".to_owned() };
         let mut page = Page::new(1, 64 * 1024);
-        for at in 0..150 {
+        for at in 0..99 {
             assert!(page.add(&format!("{at:03}"), None, vec!["0".to_owned()]));
         }
-        assert!(page.add("x", Some("1".to_owned()), vec![]));
-        assert!(!page.add("y", Some("2".to_owned()), vec![]));
-        assert!(page.add("x", Some("3".to_owned()), vec![]), "the same place again");
+        assert!(page.add("x", Some("1".to_owned()), vec!["0".to_owned()]));
+        assert!(!page.add("y", None, vec!["2".to_owned()]), "there is no room to list it");
+        assert!(page.add("x", Some("3".to_owned()), vec!["4".to_owned()]), "the same place again");
+        page.count_unlisted(2);
         let body = page.to_json(What::Needs, Some(false), "{}", &seat);
         assert!(body.contains(r#""ok":false,"entries":[1,3]"#), "{body}");
-        assert!(body.contains(r#""malformed_total":150,"next":"x""#), "{body}");
-        assert_eq!(body.matches("0,").count(), 99 + 1, "100 listed: {body}");
+        assert!(body.contains(r#""malformed_total":103,"next":"x""#), "{body}");
+        assert_eq!(body.matches("0,").count(), 99, "100 listed: {body}");
     }
 }

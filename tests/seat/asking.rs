@@ -267,3 +267,16 @@ fn a_wrong_request_is_an_error_at_once() {
     let lines = play.ask("b", &" ".repeat(64 * 1024 + 1)).lines();
     assert!(lines[0].starts_with("to _INBOX.b: 413 "), "{lines:?}");
 }
+
+#[test]
+fn a_module_of_which_only_malformed_keys_are_there_is_not_ok() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"drift","node":"attic","module":"db"}"#).lines();
+    play.answer(16, keys_of(Needs, &["attic.db.config", "attic.web.port.http"])).lines();
+    play.answer(17, message_of(Needs, "attic.db.config", 3, "1")).lines();
+    let lines = play.answer(18, keys_of(Applied, &[])).lines();
+    assert!(
+        lines[0].contains(r#""what":"drift","ok":false,"entries":[],"malformed":[{"bucket":"needs""#),
+        "{lines:?}"
+    );
+}

@@ -71,7 +71,8 @@ pub(crate) fn page(bus: &mut Bus, ask: &Ask, from: u64, body: &[u8]) -> Verdict<
     if ask.limit.is_some_and(|limit| page.entries.len() > limit) {
         return Err("more entries than asked for".to_owned());
     }
-    if page.ok != (ask.what == What::Gaps).then_some(page.entries.is_empty()) {
+    let is_ok = page.entries.is_empty() && page.malformed_total == 0;
+    if page.ok != (ask.what == What::Gaps).then_some(is_ok) {
         return Err(format!("ok is {:?}", page.ok));
     }
 

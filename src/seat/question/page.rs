@@ -347,9 +347,10 @@ impl PageQuestion {
 
     fn answer(&mut self, scan: &Scan) {
         let as_of = json(&scan.as_of());
-        // A page that found no gap and leaves a rest unread has not shown that there is none.
-        let ok =
-            (self.ask.what == What::Gaps).then(|| self.page.has_no_entries() && !self.page.leaves_rest());
+        // A page that found no gap and leaves a rest unread has not shown that there is none. Nor has one that found
+        // a key which cannot be read: whatever it was meant to ask for is not filled.
+        let ok = (self.ask.what == What::Gaps)
+            .then(|| self.page.has_no_entries() && !self.page.has_malformed() && !self.page.leaves_rest());
         let body = self.page.to_json(self.ask.what, ok, &as_of, &self.frame.seat);
         self.finish(Ok(body));
     }

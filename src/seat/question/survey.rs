@@ -30,8 +30,7 @@ pub(in crate::seat) struct Survey {
     to_scan: VecDeque<Bucket>,
     tally: Box<dyn Tally>,
     as_of: BTreeMap<&'static str, AsOf>,
-    complaints: Vec<String>,
-    complaints_total: usize,
+    malformed: Malformed,
     /// Whether there are keys that have not been counted yet.
     busy: bool,
     pub(super) outcome: Option<Result<String, Refusal>>,
@@ -54,6 +53,9 @@ trait Tally: fmt::Debug + Send {
 
     /// Takes a key that is there, or, if `deleted`, the mark that it no longer is; and the time of that write.
     fn take(&mut self, bucket: Bucket, names: &[String], at: Time, deleted: bool);
+
+    /// Takes a malformed key that is there.
+    fn take_malformed(&mut self, _key: &str) {}
 
     /// The rows.
     fn rows(&mut self, ask: &Ask, now: Duration) -> Vec<Row>;
@@ -101,8 +103,7 @@ impl Survey {
             to_scan: tally.buckets().iter().copied().collect(),
             tally,
             as_of: BTreeMap::new(),
-            complaints: Vec::new(),
-            complaints_total: 0,
+            malformed: Malformed::default(),
             busy: false,
             outcome: None,
         };
@@ -231,31 +232,86 @@ impl Survey {
             }
             Err(_) if deleted => {}
             Err(malformed) => {
-                self.complaints_total += 1;
-                if self.complaints.len() < MAX_MALFORMED_LISTED {
+                self.tally.take_malformed(key);
+                let after = self.ask.after.as_deref();
+                self.malformed.take(key, after, || {
                     let written = standing.map(|standing| (standing.sequence, words(standing.at)));
                     let written = written.as_ref().map(|(sequence, at)| (*sequence, at.as_str()));
-                    self.complaints.push(Complaint::new(key, &malformed, written).of(bucket).to_json());
-                }
+                    Complaint::new(key, &malformed, written).of(bucket).to_json()
+                });
             }
         }
     }
 
     fn answer(&mut self) {
         let rows = self.tally.rows(&self.ask, self.frame.clock);
-        let ok = rows.iter().all(|row| row.ok);
+        let ok = self.malformed.total == 0 && rows.iter().all(|row| row.ok);
         let mut page = Page::new(self.ask.limit.unwrap_or(MAX_LIMIT), self.frame.page_bytes);
-        // They belong to no row, so they are said once, on the first page.
-        if self.ask.after.is_none() {
-            page.complain(std::mem::take(&mut self.complaints), self.complaints_total);
-        }
         let after = self.ask.after.as_deref();
-        for row in rows.into_iter().filter(|row| after.is_none_or(|after| row.place.as_str() > after)) {
-            if !page.add(&row.place, Some(row.json), Vec::new()) {
+        let rows = rows.into_iter().filter(|row| after.is_none_or(|after| row.place.as_str() > after));
+        let mut rows = rows.peekable();
+        let mut malformed = std::mem::take(&mut self.malformed.first).into_iter().peekable();
+        // Both are sorted by their places. What stands at the same place goes on the same page.
+        while let Some(place) = [rows.peek().map(|row| &row.place), malformed.peek().map(|(place, _)| place)]
+            .into_iter()
+            .flatten()
+            .min()
+            .cloned()
+        {
+            let row = rows.next_if(|row| row.place == place).map(|row| row.json);
+            let here = malformed.next_if(|(other, _)| *other == place);
+            let Alike { mut complaints, mut total } = here.map(|(_, alike)| alike).unwrap_or_default();
+            let row_bytes = row.as_ref().map_or(0, String::len);
+            let bytes =
+                |complaints: &[String]| complaints.iter().map(|complaint| complaint.len() + 1).sum::<usize>();
+            while !complaints.is_empty() && !page.could_hold(&place, row_bytes + 1 + bytes(&complaints)) {
+                complaints.pop();
+            }
+            total -= complaints.len();
+            if !page.add(&place, row, complaints) {
                 break;
             }
+            page.count_unlisted(total);
         }
         self.outcome = Some(Ok(page.to_json(self.ask.what, Some(ok), &json(&self.as_of), &self.frame.seat)));
+    }
+}
+
+/// The malformed keys of a survey: all are counted, and the first that a page can list are kept.
+#[derive(Debug, Default)]
+struct Malformed {
+    total: usize,
+    /// By place. One place more than a page lists, so that the page knows that there is more.
+    first: BTreeMap<String, Alike>,
+}
+
+/// Malformed keys that look the same: in several buckets, or where bytes are shown as U+FFFD.
+#[derive(Debug, Default)]
+struct Alike {
+    complaints: Vec<String>,
+    total: usize,
+}
+
+/// How many keys that look the same are listed; the others are counted.
+const MAX_ALIKE: usize = 16;
+
+impl Malformed {
+    /// Takes a malformed key. It is kept if it stands behind `after` and is among the first that do.
+    fn take(&mut self, key: &str, after: Option<&str>, complain: impl FnOnce() -> String) {
+        self.total += 1;
+        let is_behind_page = self.first.len() > MAX_MALFORMED_LISTED
+            && self.first.keys().next_back().is_some_and(|last| key > last.as_str());
+        if is_behind_page || after.is_some_and(|after| key <= after) {
+            return;
+        }
+        let alike = self.first.entry(key.to_owned()).or_default();
+        alike.total += 1;
+        if alike.complaints.len() < MAX_ALIKE {
+            alike.complaints.push(complain());
+        }
+        if self.first.len() > MAX_MALFORMED_LISTED + 1 {
+            self.first.pop_last();
+        }
     }
 }
 

@@ -192,18 +192,37 @@ fn a_value_that_no_answer_can_hold_is_left_out_and_said() {
 }
 
 #[test]
-fn more_malformed_keys_than_an_answer_lists_are_counted() {
+fn malformed_keys_are_paged_like_entries_and_counted_for_each_node() {
     let mesh = Mesh::start();
     let (reader, tester) = (mesh.reader(), mesh.tester());
-    let keys: Vec<String> = (0..150).map(|at| format!("n1.{at:03}.port")).collect();
-    tester.kv_put_all(NEEDS, keys.iter().map(|key| (key, "1")));
+    let mut keys: Vec<String> = (0..250).map(|at| format!("n1.{at:03}.port")).collect();
     tester.kv_put(NEEDS, "n1.web.port.http", "not JSON");
-    let answer = reader.ask(&json!({"what": "needs"})).good();
-    assert_eq!(answer.keys(), ["n1.web.port.http"]);
-    let said: Vec<&str> = answer.complaints().into_iter().map(|(key, _)| key).collect();
-    assert_eq!(said, keys[..100]);
-    assert_eq!(answer.body()["malformed_total"], 151);
-    assert_eq!(answer.next(), None);
+    keys.push("n1.web.port.http".to_owned());
+    keys.push("n2.other".to_owned());
+    tester.kv_put_all(NEEDS, keys.iter().filter(|key| *key != "n1.web.port.http").map(|key| (key, "1")));
+
+    let pages = reader.ask_all(&json!({"what": "needs"}));
+    assert_eq!(pages.iter().flat_map(Answer::keys).collect::<Vec<_>>(), ["n1.web.port.http"]);
+    let said: Vec<&str> = pages.iter().flat_map(Answer::complaints).map(|(key, _)| key).collect();
+    assert_eq!(said, keys);
+    let totals: Vec<_> = pages.iter().map(|page| page.body()["malformed_total"].as_u64()).collect();
+    assert_eq!(totals, [Some(100), Some(100), Some(52)]);
+
+    // A key in shape whose value is not JSON is no malformed key to those that read no values.
+    keys.retain(|key| key != "n1.web.port.http");
+    for what in ["gaps", "drift", "nodes"] {
+        let pages = reader.ask_all(&json!({"what": what}));
+        let said: Vec<&str> = pages.iter().flat_map(Answer::complaints).map(|(key, _)| key).collect();
+        assert_eq!(said, keys, "{what}");
+        assert!(pages.iter().all(|page| page.body()["ok"] == false), "{what}");
+    }
+    let nodes = reader.ask_all(&json!({"what": "nodes"}));
+    let counts: Vec<(Value, Value)> = nodes
+        .iter()
+        .flat_map(Answer::entries)
+        .map(|row| (row["node"].clone(), row["malformed"].clone()))
+        .collect();
+    assert_eq!(counts, [(json!("n1"), json!(250)), (json!("n2"), json!(1))]);
 }
 
 #[test]

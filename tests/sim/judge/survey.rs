@@ -5,6 +5,7 @@ use super::{AsOf, History, histories, within};
 use crate::bus::{Bus, Verdict, Version};
 use crate::keys::spell;
 use mesh_model::bucket::Bucket;
+use mesh_model::name;
 use mesh_provisioner::wire::request::{Ask, What};
 use serde::Deserialize;
 use serde_json::Value;
@@ -40,9 +41,8 @@ struct Row {
 #[derive(Default)]
 struct Truth {
     rows: BTreeMap<String, Row>,
-    /// The fewest and the most malformed keys, and what all of them are.
-    malformed: (usize, usize),
-    malformed_keys: BTreeSet<(&'static str, String)>,
+    /// The malformed keys: bucket, key as it is shown, and whether each is there for certain and at all.
+    malformed: Vec<(&'static str, String, bool, bool)>,
     /// Nothing was written meanwhile.
     quiet: bool,
 }
@@ -80,6 +80,7 @@ pub(crate) fn survey(bus: &mut Bus, ask: &Ask, from: u64, body: &[u8]) -> Verdic
         given.insert(place.clone());
         last = Some(place);
     }
+    let last = last.into_iter().chain(page.malformed.last().map(|one| text(one, "key").to_owned())).max();
     if page.next.is_some() && page.next != last {
         return Err(format!("it goes on behind {:?} and ends with {last:?}", page.next));
     }
@@ -92,9 +93,10 @@ pub(crate) fn survey(bus: &mut Bus, ask: &Ask, from: u64, body: &[u8]) -> Verdic
     if let Some((place, row)) = missing {
         return Err(format!("the row {place:?} was there all the time and is not in the answer: {row:?}"));
     }
-    let is_ok = page.entries.iter().all(|entry| entry_is_ok(ask.what, entry));
+    let is_ok = page.malformed_total == 0 && page.entries.iter().all(|entry| entry_is_ok(ask.what, entry));
     let is_whole = ask.after.is_none() && page.next.is_none();
-    if page.ok && !is_ok || is_whole && page.ok != is_ok {
+    let has_malformed = truth.malformed.iter().any(|(.., surely, _)| *surely);
+    if page.ok && (!is_ok || has_malformed) || is_whole && page.ok != is_ok {
         return Err(format!("ok is {}", page.ok));
     }
     truth.holds_complaints(ask, &page)?;
@@ -122,9 +124,12 @@ impl Truth {
                 }
                 // The bus gives the list for a node without the key that is the node's name alone.
                 let listed = ask.node.is_none() || history.shown.contains('.');
-                truth.malformed.0 += usize::from(history.throughout && listed);
-                truth.malformed.1 += usize::from(history.ever || history.key.is_elusive());
-                truth.malformed_keys.insert((bucket.suffix(), history.shown.clone()));
+                let surely = history.throughout && listed;
+                let maybe = history.ever || history.key.is_elusive();
+                truth.malformed.push((bucket.suffix(), history.shown.clone(), surely, maybe));
+                if ask.what == What::Nodes {
+                    truth.count_malformed(&history.shown, surely, maybe);
+                }
             }
         }
         if ask.what == What::Collections
@@ -183,9 +188,27 @@ impl Truth {
         }
     }
 
+    /// Counts a malformed key of the node that its first token names, if it names one.
+    fn count_malformed(&mut self, shown: &str, surely: bool, maybe: bool) {
+        let token = shown.split('.').next().unwrap_or_default();
+        if !maybe || name::decode(token).map(|name| spell(&name)).as_deref() != Ok(token) {
+            return;
+        }
+        let row = self.rows.entry(token.to_owned()).or_insert_with(|| Row::of(What::Nodes));
+        row.surely |= surely;
+        let (fewest, most) = row.counts.entry("malformed").or_default();
+        *fewest += usize::from(surely);
+        *most += 1;
+    }
+
     fn holds_complaints(&self, ask: &Ask, page: &Page) -> Verdict<()> {
-        // They belong to no row, so they are said on the first page.
-        let (fewest, most) = if ask.after.is_none() { self.malformed } else { (0, 0) };
+        let in_page = |key: &str| {
+            ask.after.as_deref().is_none_or(|after| key > after)
+                && page.next.as_deref().is_none_or(|next| key <= next)
+        };
+        let here = || self.malformed.iter().filter(|(_, key, ..)| in_page(key));
+        let fewest = here().filter(|(.., surely, _)| *surely).count();
+        let most = here().filter(|(.., maybe)| *maybe).count();
         let total = page.malformed_total;
         if total < fewest || total > most && (self.quiet || most == 0) {
             return Err(format!("{total} malformed where {fewest} to {most} are, quiet: {}", self.quiet));
@@ -198,7 +221,7 @@ impl Truth {
         }
         let is_known = |complaint: &&Value| {
             let (bucket, key) = (text(complaint, "bucket"), text(complaint, "key"));
-            self.malformed_keys.iter().any(|known| known.0 == bucket && known.1 == key)
+            in_page(key) && self.malformed.iter().any(|known| known.0 == bucket && known.1 == key)
         };
         match page.malformed.iter().find(|complaint| !is_known(complaint)) {
             Some(complaint) => Err(format!("a complaint of what is not there: {complaint}")),
@@ -211,7 +234,7 @@ impl Row {
     /// A row of which nothing is known yet.
     fn of(what: What) -> Self {
         let (counts, sets): (&[_], &[_]) = match what {
-            What::Nodes => (&["needs", "applied", "collect"], &[]),
+            What::Nodes => (&["needs", "applied", "collect", "malformed"], &[]),
             What::Collections => (&[], &["contributors", "readers"]),
             _ => (&["needs"], &[]),
         };
@@ -318,5 +341,8 @@ fn state_is_right(what: What, entry: &Value) -> Verdict<()> {
 }
 
 fn entry_is_ok(what: What, entry: &Value) -> bool {
-    what == What::Nodes || matches!(text(entry, "state"), "current" | "read")
+    match what {
+        What::Nodes => entry["malformed"] == 0,
+        _ => matches!(text(entry, "state"), "current" | "read"),
+    }
 }

@@ -5,6 +5,7 @@ use super::{Row, Tally, Time, place};
 use crate::wire::answer::json;
 use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
+use mesh_model::name;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +20,14 @@ struct Node {
     needs: usize,
     applied: usize,
     collect: usize,
+    malformed: usize,
     last_write: Option<Time>,
+}
+
+impl Nodes {
+    fn row(&mut self, name: &str) -> &mut Node {
+        self.0.entry(place(&[name])).or_insert_with(|| Node { name: name.to_owned(), ..Node::default() })
+    }
 }
 
 impl Tally for Nodes {
@@ -28,9 +36,7 @@ impl Tally for Nodes {
     }
 
     fn take(&mut self, bucket: Bucket, names: &[String], at: Time, deleted: bool) {
-        let node = &names[0];
-        let row =
-            self.0.entry(place(&[node])).or_insert_with(|| Node { name: node.clone(), ..Node::default() });
+        let row = self.row(&names[0]);
         // To delete is to write, too.
         Time::keep_later(&mut row.last_write, at);
         let keys = match bucket {
@@ -41,6 +47,14 @@ impl Tally for Nodes {
         *keys += usize::from(!deleted);
     }
 
+    fn take_malformed(&mut self, key: &str) {
+        // The first token says who wrote it, since a node may write below its own alone.
+        let token = key.split('.').next().unwrap_or_default();
+        if let Ok(node) = name::decode(token) {
+            self.row(&node).malformed += 1;
+        }
+    }
+
     fn rows(&mut self, ask: &Ask, now: Duration) -> Vec<Row> {
         #[derive(Serialize)]
         struct Entry<'a> {
@@ -48,6 +62,7 @@ impl Tally for Nodes {
             needs: usize,
             applied: usize,
             collect: usize,
+            malformed: usize,
             last_write_at: Option<Time>,
             age_seconds: Option<u64>,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,11 +80,12 @@ impl Tally for Nodes {
                 needs: row.needs,
                 applied: row.applied,
                 collect: row.collect,
+                malformed: row.malformed,
                 last_write_at: row.last_write,
                 age_seconds,
                 stale,
             };
-            Row { json: json(&entry), ok: stale != Some(true), place }
+            Row { json: json(&entry), ok: stale != Some(true) && row.malformed == 0, place }
         })
         .collect()
     }
