@@ -1,9 +1,10 @@
 //! The least rights on the bus that each role needs, in one place: what `permissions` prints, what `check` tries, and
 //! what the shipped server configuration holds (a test compares).
 
-use crate::wire::direct;
 use crate::wire::service::{self, Monitor};
 use crate::wire::{INBOX, QUEUE, SERVICE, VERB};
+use mesh_jetstream::api;
+use mesh_jetstream::bucket::Kv;
 use mesh_model::bucket::Bucket;
 use mesh_model::name::{self, NotAName};
 use std::fmt::{self, Write};
@@ -39,21 +40,23 @@ impl Rights {
     /// The rights of the seat, which answers under `reply_prefixes` beside the usual ones.
     pub fn of_seat(reply_prefixes: &[String]) -> Self {
         let answered = ANSWERED.into_iter().chain(reply_prefixes.iter().map(String::as_str));
-        let api = |verb: &'static str| Bucket::ALL.map(|bucket| format!("{verb}.{}", bucket.stream()));
+        let on_all = |request: &'static str| {
+            Bucket::ALL.map(|bucket| format!("{request}{}", Kv::new(bucket.name()).stream()))
+        };
         Rights {
             publish: vec![
                 Group::new(
                     "Writes the registry, and nothing else.",
-                    [format!("{}>", Bucket::Registry.subject_prefix())],
+                    [format!("{}>", Kv::new(Bucket::Registry.name()).subject_prefix())],
                 ),
                 Group::new(
                     "Lists a bucket's keys, and reads one value.",
-                    ["$JS.API.STREAM.INFO", "$JS.API.STREAM.MSG.GET"].into_iter().flat_map(api),
+                    [api::STREAM_INFO, api::MESSAGE_GET].into_iter().flat_map(on_all),
                 ),
                 Group::new(
                     "Reads many messages at a time. Without it the seat reads them one by one.",
-                    [Bucket::Needs, Bucket::Applied, Bucket::Collect]
-                        .map(|bucket| format!("{}{}", direct::GET, bucket.stream())),
+                    Bucket::OF_NODES
+                        .map(|bucket| format!("{}{}", api::DIRECT_GET, Kv::new(bucket.name()).stream())),
                 ),
                 Group::new("Asks whether somebody else holds the seat too.", [service::ping_subject()]),
                 Group::new(
@@ -80,11 +83,11 @@ impl Rights {
             return Err(BadNode::Seat);
         }
         let token = name::encode(name);
-        let buckets = [Bucket::Needs, Bucket::Applied, Bucket::Collect];
         Ok(Rights {
             publish: vec![Group::new(
                 "",
-                buckets.map(|bucket| format!("{}{token}.>", bucket.subject_prefix())),
+                Bucket::OF_NODES
+                    .map(|bucket| format!("{}{token}.>", Kv::new(bucket.name()).subject_prefix())),
             )],
             subscribe: vec![Group::new("", [format!("_INBOX_{token}.>")])],
         })

@@ -2,6 +2,7 @@
 
 #![expect(deprecated, reason = "upstream deprecates the whole synchronous client")]
 
+use mesh_jetstream::bucket::Kv;
 use std::thread;
 
 use mesh_model::bucket::Bucket;
@@ -30,9 +31,9 @@ pub(crate) fn start_echo(mesh: &Mesh) {
 
 /// Reads the newest message of each key under `filter` with a pull consumer, `count` at most; gives how many came.
 pub(crate) fn bare_read(raw: &mut Raw, bucket: Bucket, filter: &str, count: usize) -> usize {
-    let stream = bucket.stream();
+    let stream = Kv::new(bucket.name()).stream();
     let config = json!({"stream_name": stream, "config": {
-        "filter_subject": format!("{}{filter}", bucket.subject_prefix()), "deliver_policy": "last_per_subject",
+        "filter_subject": format!("{}{filter}", Kv::new(bucket.name()).subject_prefix()), "deliver_policy": "last_per_subject",
         "ack_policy": "none", "mem_storage": true, "inactive_threshold": 30_000_000_000_u64,
     }});
     let consumer = raw.api(&format!("CONSUMER.CREATE.{stream}"), &config);

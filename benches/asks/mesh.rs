@@ -1,5 +1,6 @@
 //! A mesh to measure: a real server under the shipped configuration, buckets of a wanted size, and a seat.
 
+use mesh_jetstream::bucket::Kv;
 use std::fs;
 
 use mesh_model::bucket::Bucket;
@@ -123,7 +124,7 @@ fn value_of(kind: &str) -> Value {
 }
 
 fn write(writer: &mut Raw, bucket: Bucket, entries: impl IntoIterator<Item = (String, Value)>) {
-    let prefix = bucket.subject_prefix();
+    let prefix = Kv::new(bucket.name()).subject_prefix();
     let reply = writer.reply_subject(0);
     let entries: Vec<_> = entries.into_iter().collect();
     for chunk in entries.chunks(WINDOW) {

@@ -1,5 +1,6 @@
 //! The registry pass that changes nothing, as the bus sees it.
 
+use mesh_jetstream::bucket::Kv;
 use std::time::Duration;
 
 use mesh_model::bucket::Bucket;
@@ -19,7 +20,7 @@ const NEXT: Duration = Duration::from_secs(10);
 /// another one.
 pub(crate) fn round_trips(mesh: &Mesh, seat: &Seat) -> u32 {
     let client = mesh.server.client(&TESTER);
-    let stream = Bucket::Registry.stream();
+    let stream = Kv::new(Bucket::Registry.name()).stream();
     let messages = client.subscribe(">", None);
     let mut fewest = u32::MAX;
     for _ in 0..PASSES {

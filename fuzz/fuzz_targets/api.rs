@@ -3,19 +3,21 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::keys;
+use mesh_jetstream::kv::{WriteAnswer, parse_message, parse_write};
+use mesh_jetstream::stream_info;
 use mesh_model::bucket::Bucket;
-use mesh_provisioner::wire::answer::{Entry, Value};
-use mesh_provisioner::wire::jetstream::{WriteAnswer, parse_config, parse_keys, parse_message, parse_write};
 use mesh_model::object::Object;
+use mesh_provisioner::wire::answer::{Entry, Value};
 use mesh_provisioner::wire::service::parse_ping;
-use mesh_provisioner::wire::stream::parse_look;
 
 fuzz_target!(|body: &[u8]| {
     for bucket in Bucket::ALL {
-        let _ = parse_keys(bucket, body);
+        let _ = keys::parse(Kv::new(bucket.name()), body);
     }
-    let _ = (parse_config(body), parse_ping(body), parse_look(body));
-    if let WriteAnswer::Stored(sequence) = parse_write(Bucket::Registry, body) {
+    let _ = (stream_info::parse_config(body), parse_ping(body), stream_info::parse(body));
+    if let WriteAnswer::Stored(sequence) = parse_write(Kv::new(Bucket::Registry.name()), body) {
         assert_ne!(sequence, 0);
     }
     if let Ok(Some(message)) = parse_message(body) {

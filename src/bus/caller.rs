@@ -2,8 +2,8 @@
 
 use super::nats::{Delivery, Life, Link, Message, Subscribe, Up};
 use crate::config::Connection;
-use crate::wire::{Headers, Outgoing};
 use crossbeam_channel::{Receiver, select};
+use mesh_jetstream::message::{Headers, Outgoing};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -20,9 +20,9 @@ use super::faults::{explain, look_at};
 use super::probe::probe;
 use super::watch::Watch;
 use crate::config::{Auth, Connection, nkey_seed};
-use crate::wire::direct::{self, Header, Part};
-use crate::wire::{Body, MAX_LINE_BYTES, Outgoing};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use mesh_jetstream::direct_get::{self, Header, Part};
+use mesh_jetstream::message::{Body, MAX_LINE_BYTES, Outgoing};
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -138,7 +138,7 @@ impl From<Message> for Delivery {
         let header = |name: &str| values(name).collect::<Header<'_>>();
         let is_part = ["Nats-Sequence", "Status"].iter().any(|name| header(name) != Header::Missing);
         if is_part && !no_responders {
-            let part = Some(direct::parse(header, body));
+            let part = Some(direct_get::parse(header, body));
             return Delivery { subject, reply, no_responders, part, error: None, body: Vec::new() };
         }
         let first = |name: &str| values(name).next().map(str::to_owned);

@@ -4,8 +4,8 @@
 use super::caller::{await_up, denies};
 use super::nats::{Delivery, Link, Message, Subscribe};
 use crate::config::Connection;
-use crate::wire::Outgoing;
 use crossbeam_channel::{Receiver, Select};
+use mesh_jetstream::message::Outgoing;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -5,8 +5,10 @@ use super::connecting;
 use super::output::{complain, print};
 use super::parse_whole;
 use crate::exit::Exit;
-use crate::wire::jetstream::{self, ApiError};
 use argh::FromArgs;
+use mesh_jetstream::api::{ApiError, STREAM_CREATE, STREAM_INFO};
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::stream_info;
 use mesh_model::bucket::Bucket;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -50,14 +52,16 @@ impl Init {
         let mut exit = Exit::Done;
         for bucket in Bucket::ALL {
             let advice = advice(bucket, self.replicas);
-            let mut call = |verb: &str, body: Vec<u8>| {
-                let subject = format!("$JS.API.STREAM.{verb}.{}", bucket.stream());
+            let mut call = |request: &str, body: Vec<u8>| {
+                let subject = format!("{request}{}", Kv::new(bucket.name()).stream());
                 caller.call(&subject, Vec::new(), body, PATIENCE)
             };
-            let made = match call("INFO", Vec::new()).map(|answer| jetstream::parse_config(&answer.body)) {
+            let made = match call(STREAM_INFO, Vec::new())
+                .map(|answer| stream_info::parse_config(&answer.body))
+            {
                 Ok(Err(error)) if error.err_code() == Some(ApiError::NO_STREAM) => {
-                    call("CREATE", advice.to_string().into_bytes())
-                        .map(|answer| jetstream::parse_config(&answer.body).map(|_| "created".to_owned()))
+                    call(STREAM_CREATE, advice.to_string().into_bytes())
+                        .map(|answer| stream_info::parse_config(&answer.body).map(|_| "created".to_owned()))
                 }
                 other => other.map(|there| there.map(|config| compare(&config, &advice))),
             };
@@ -83,8 +87,8 @@ impl Init {
 pub(super) fn advice(bucket: Bucket, replicas: u8) -> Value {
     let history = if bucket == Bucket::Registry { 8 } else { 1 };
     json!({
-        "name": bucket.stream(),
-        "subjects": [format!("{}>", bucket.subject_prefix())],
+        "name": Kv::new(bucket.name()).stream(),
+        "subjects": [format!("{}>", Kv::new(bucket.name()).subject_prefix())],
         "retention": "limits",
         "storage": "file",
         "discard": "new",

@@ -1,6 +1,6 @@
 //! Everything that the seat can ask the world to do.
 
-use crate::wire::Outgoing;
+use mesh_jetstream::message::Outgoing;
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]

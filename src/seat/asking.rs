@@ -5,11 +5,12 @@ use super::connection::Link;
 use super::notice::Topic;
 use super::requests::{Answered, Asker};
 use super::{Action, Refusal, Seat, failure, reply};
+use crate::wire::VERB;
 use crate::wire::answer::{self, Identity, json};
 use crate::wire::request::{Ask, What};
 use crate::wire::service::{self, Monitor};
-use crate::wire::{Body, Headers, Outgoing, VERB};
 use log::Level;
+use mesh_jetstream::message::{Body, Headers, Outgoing};
 use serde_json::value::RawValue;
 use std::time::Duration;
 

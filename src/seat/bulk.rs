@@ -74,7 +74,7 @@ impl Bulk {
         };
         let may =
             move |bucket: &Bucket| is_there && self.not_before.get(bucket).is_none_or(|until| now >= *until);
-        [Bucket::Needs, Bucket::Applied, Bucket::Collect].into_iter().filter(may)
+        Bucket::OF_NODES.into_iter().filter(may)
     }
 
     /// When a question has waited long enough for the connection, or nobody has asked for long.

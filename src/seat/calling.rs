@@ -6,11 +6,11 @@ use super::failure::Cause;
 use super::notice::Topic;
 use super::question::{Frame, Kind, Slot, Want};
 use super::{Action, Seat, presence};
-use crate::wire::Outgoing;
-use crate::wire::direct::Part;
-use crate::wire::jetstream::Request;
 use crate::wire::service;
 use log::Level;
+use mesh_jetstream::direct_get::Part;
+use mesh_jetstream::message::Outgoing;
+use mesh_jetstream::message::Request;
 use std::time::Duration;
 
 /// The largest answer, in bytes, whatever the bus would carry.
@@ -151,12 +151,7 @@ impl Seat {
         let number = self.calls.add(call);
         let in_bulk = kind.in_bulk().is_some();
         let inbox = if in_bulk { self.bulk_inbox() } else { self.inbox() };
-        let message = Outgoing {
-            subject: request.subject,
-            reply: Some(format!("{inbox}.{number}")),
-            headers: request.headers,
-            body: request.body.into(),
-        };
+        let message = Outgoing { reply: Some(format!("{inbox}.{number}")), ..request.into() };
         self.actions.push(if in_bulk { Action::SendBulk(message) } else { Action::Send(message) });
     }
 }

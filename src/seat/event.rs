@@ -1,6 +1,6 @@
 //! Everything that can wake the seat.
 
-use crate::wire::direct::Part;
+use mesh_jetstream::direct_get::Part;
 use std::time::Duration;
 
 /// What happened.

@@ -1,6 +1,6 @@
 //! Why the bus could not be read or written, in words that say what to do next.
 
-use crate::wire::jetstream::ApiError;
+use mesh_jetstream::api::ApiError;
 use mesh_model::bucket::Bucket;
 
 /// An error answer: its code and its sentence.

@@ -12,8 +12,9 @@ use super::failure::Cause;
 use super::index::{Entry, Lent, MAX_KEYS, SHORT, Standing, read_time};
 use super::question::{Allowance, Kind, Slot, Want};
 use crate::wire::answer::AsOf;
-use crate::wire::direct::{self, Part};
-use crate::wire::stream::{self, Look, State};
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::direct_get::{self, Part};
+use mesh_jetstream::stream_info::{self, State, StreamInfo};
 use mesh_model::bucket::Bucket;
 use std::mem;
 
@@ -47,7 +48,7 @@ pub(super) struct Following {
     looks: u32,
     restarts: u32,
     lags: u32,
-    look: Option<Look>,
+    look: Option<StreamInfo>,
     /// The sequence of the message that the part under way has brought last; 0 if none has come.
     came: u64,
     /// What it has brought.
@@ -103,13 +104,17 @@ impl Following {
         match self.stage {
             Stage::ToLook => {
                 self.stage = Stage::Looking;
-                Some(Want { slot: Slot::Look, request: stream::look(self.bucket), kind: Kind::Single })
+                Some(Want {
+                    slot: Slot::Look,
+                    request: stream_info::get(Kv::new(self.bucket.name())),
+                    kind: Kind::Single,
+                })
             }
             Stage::ToRead if allowance.batch => {
                 self.stage = Stage::Reading;
                 let is_met = self.has_met_last || self.lent.index.last().is_none();
                 let from = self.lent.index.up_to() + u64::from(is_met);
-                let request = direct::follow(self.bucket, from, PART_MESSAGES);
+                let request = direct_get::after(Kv::new(self.bucket.name()), from, PART_MESSAGES);
                 Some(Want { slot: Slot::Batch(0), request, kind: Kind::Batch(self.bucket) })
             }
             Stage::ToRead | Stage::Looking | Stage::Reading | Stage::AtTheEnd => None,
@@ -118,11 +123,11 @@ impl Following {
 
     /// Takes what a look has shown.
     pub(super) fn heard(&mut self, body: &[u8]) -> Result<Result<(), Unfit>, Cause> {
-        let look = stream::parse_look(body).map_err(Cause::Api)?;
+        let look = stream_info::parse(body).map_err(Cause::Api)?;
         Ok(look.map_or(Err(Unfit::Now), |look| self.looked(look)))
     }
 
-    fn looked(&mut self, look: Look) -> Result<(), Unfit> {
+    fn looked(&mut self, look: StreamInfo) -> Result<(), Unfit> {
         self.looks += 1;
         let State { created, messages, last_sequence, last_at } = &look.state;
         let is_short = look.bytes <= messages.saturating_mul(MAX_MEAN_BYTES);
@@ -177,7 +182,7 @@ impl Following {
                 Err("a message is missing in the answer".to_owned())
             }
             Part::Message { message, .. } => {
-                let key = message.subject.strip_prefix(&self.bucket.subject_prefix());
+                let key = message.subject.strip_prefix(&Kv::new(self.bucket.name()).subject_prefix());
                 let key = key.ok_or("the stream holds subjects that are no keys")?;
                 let standing = Standing::of(&message).ok_or("a message has no time")?;
                 self.came = standing.sequence;
@@ -194,8 +199,8 @@ impl Following {
             }
             Part::End { left_out, .. } => Ok(self.end_part(left_out)),
             // Nothing is left, from there on.
-            Part::Void(why) if why.starts_with("404") => Ok(self.end_part(0)),
-            Part::Void(why) => Err(why),
+            Part::Unusable(why) if why.starts_with("404") => Ok(self.end_part(0)),
+            Part::Unusable(why) => Err(why),
         }
     }
 

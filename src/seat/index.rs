@@ -6,7 +6,8 @@
 //! bucket is kept once, however many ask.
 
 use super::values::{Found, Marker};
-use crate::wire::jetstream::Message;
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::kv::Message;
 use mesh_model::bucket::Bucket;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,7 +72,7 @@ impl Entry {
             return Some(Found::Gone { marker: Some(Marker { sequence, at }) });
         }
         let value = self.value.as_ref()?.to_vec();
-        let subject = format!("{}{key}", bucket.subject_prefix());
+        let subject = format!("{}{key}", Kv::new(bucket.name()).subject_prefix());
         Some(Found::Message(Message { subject, sequence, at, deleted, header_fault: None, value }))
     }
 }

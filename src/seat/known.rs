@@ -5,7 +5,7 @@
 //! newer than their state are never given for it.
 
 use super::values::Found;
-use crate::wire::stream::State;
+use mesh_jetstream::stream_info::State;
 use std::collections::VecDeque;
 use std::rc::Rc;
 

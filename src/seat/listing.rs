@@ -1,8 +1,11 @@
 //! The list of a bucket's keys. A list that is not whole is an error, never a short list.
 
 use super::failure::Cause;
-use crate::wire::jetstream::{self, KeyPage, Request};
-use crate::wire::stream::State;
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::keys;
+use mesh_jetstream::keys::KeyPage;
+use mesh_jetstream::message::Request;
+use mesh_jetstream::stream_info::State;
 use mesh_model::bucket::Bucket;
 
 /// How often a list is begun again because the bucket changed between its pages.
@@ -48,7 +51,7 @@ impl Listing {
             return None;
         }
         self.asked = true;
-        Some(jetstream::list(self.bucket, self.node_token.as_deref(), self.offset))
+        Some(keys::list(Kv::new(self.bucket.name()), self.node_token.as_deref(), self.offset))
     }
 
     /// Takes a page. Pages after the first begin with the last key of the page before: if that key has moved, keys

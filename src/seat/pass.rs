@@ -6,8 +6,9 @@
 use super::failure::Cause;
 use super::plan::{Change, Plan, Planning, show, unnameable};
 use super::question::{Allowance, Kind, Slot, Want};
-use crate::wire::jetstream::{self, Message, WriteAnswer};
 use log::Level;
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::kv::{self, Message, WriteAnswer};
 use mesh_model::bucket::Bucket;
 use mesh_model::registry;
 use std::time::Duration;
@@ -182,11 +183,11 @@ impl Pass {
                 let change = &write.change;
                 let key = &change.key;
                 let request = match (&write.step, change.entry) {
-                    (Step::Read, _) => jetstream::get(Bucket::Registry, key),
+                    (Step::Read, _) => kv::get(Kv::new(Bucket::Registry.name()), key),
                     (_, Some(entry)) => {
-                        jetstream::put(Bucket::Registry, key, &entry.to_json(), change.expected)
+                        kv::put(Kv::new(Bucket::Registry.name()), key, &entry.to_json(), change.expected)
                     }
-                    (_, None) => jetstream::delete(Bucket::Registry, key, change.expected),
+                    (_, None) => kv::delete(Kv::new(Bucket::Registry.name()), key, change.expected),
                 };
                 write.step = if write.step == Step::Read { Step::AwaitRead } else { Step::AwaitWrite };
                 Some(Want { slot: Slot::Value(slot), request, kind: Kind::Single })
@@ -304,7 +305,7 @@ fn retry_wait(failures: u32, jitter: f64) -> Duration {
 impl Write {
     fn heard(&mut self, body: Result<&[u8], Cause>, verified_before: bool, lines: &mut Vec<Line>) {
         match (&self.step, body) {
-            (Step::AwaitWrite, Ok(body)) => match jetstream::parse_write(Bucket::Registry, body) {
+            (Step::AwaitWrite, Ok(body)) => match kv::parse_write(Kv::new(Bucket::Registry.name()), body) {
                 WriteAnswer::Stored(revision) => {
                     lines.push(self.say_stored(revision, verified_before));
                     self.step = Step::Stored;
@@ -321,7 +322,7 @@ impl Write {
                     self.fail(&format!("it is not known whether the write was stored: {why}"), lines);
                 }
             },
-            (Step::AwaitRead, Ok(body)) => match jetstream::parse_message(body) {
+            (Step::AwaitRead, Ok(body)) => match kv::parse_message(body) {
                 Ok(message) => self.reread(message, lines),
                 Err(error) => self.fail(&format!("it cannot be read again: {error}"), lines),
             },

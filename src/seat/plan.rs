@@ -5,7 +5,8 @@ use super::failure::Cause;
 use super::question::{Allowance, Slot, Want};
 use super::scan::{Scan, Scanned};
 use super::values::Found;
-use crate::wire::jetstream::{self, Request};
+use mesh_jetstream::kv;
+use mesh_jetstream::message::Request;
 use mesh_model::name;
 use mesh_model::registry::{self, Entry};
 
@@ -82,7 +83,7 @@ fn decide(stored: Vec<(String, Found)>) -> Plan {
     for (key, found) in stored {
         let entry = registry::ENTRIES.iter().find(|entry| name::encode(entry.kind) == key);
         let (old, expected) = match found {
-            Found::Message(_) if !jetstream::can_be_written(&key) => {
+            Found::Message(_) if !kv::can_be_written(&key) => {
                 plan.unnameable.push(key);
                 continue;
             }
@@ -136,7 +137,7 @@ pub fn show(value: Option<&[u8]>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::jetstream::Message;
+    use mesh_jetstream::kv::Message;
 
     fn message(key: &str, sequence: u64, value: &str) -> (String, Found) {
         (key.to_owned(), stored(key, sequence, value, false).into())

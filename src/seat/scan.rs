@@ -11,9 +11,11 @@ use super::listing::{Listed, Listing};
 use super::question::{Allowance, Kind, Slot, Want};
 use super::values::{Found, Values};
 use crate::wire::answer::AsOf;
-use crate::wire::direct::Part;
-use crate::wire::jetstream;
-use crate::wire::stream::{self, State};
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::direct_get::Part;
+use mesh_jetstream::keys;
+use mesh_jetstream::kv;
+use mesh_jetstream::stream_info::{self, State};
 use mesh_model::bucket::Bucket;
 use std::collections::VecDeque;
 use std::mem;
@@ -190,7 +192,7 @@ impl Scan {
             Stage::Following(following) => following.want(allowance),
             Stage::Looking { asked } => (!mem::replace(asked, true)).then(|| Want {
                 slot: Slot::Look,
-                request: stream::look(self.bucket),
+                request: stream_info::get(Kv::new(self.bucket.name())),
                 kind: Kind::Single,
             }),
             Stage::Listing(listing)
@@ -221,16 +223,16 @@ impl Scan {
                 Ok(())
             }
             (Stage::Looking { .. }, Slot::Look) => {
-                let look = stream::parse_look(body?).map_err(Cause::Api)?;
+                let look = stream_info::parse(body?).map_err(Cause::Api)?;
                 self.looked(look.map(|look| look.state));
                 Ok(())
             }
             (Stage::Listing(listing), Slot::Listing) => {
-                listing.heard(jetstream::parse_keys(self.bucket, body?).map_err(Cause::Api)?)
+                listing.heard(keys::parse(Kv::new(self.bucket.name()), body?).map_err(Cause::Api)?)
             }
             (Stage::Reading(values), Slot::Value(at)) => {
                 let body = body?;
-                let message = jetstream::parse_message(body).map_err(Cause::Api)?;
+                let message = kv::parse_message(body).map_err(Cause::Api)?;
                 values.heard(at, body.len(), message);
                 Ok(())
             }

@@ -5,8 +5,9 @@
 
 use super::calls::LARGE_BYTES;
 use super::question::{Allowance, Kind, Slot, Want};
-use crate::wire::direct::{self, Part};
-use crate::wire::jetstream::{self, Message};
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::direct_get::{self, Part};
+use mesh_jetstream::kv::{self, Message};
 use mesh_model::bucket::Bucket;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -129,7 +130,7 @@ impl Values {
     ) -> Self {
         Values {
             bucket,
-            prefix: bucket.subject_prefix(),
+            prefix: Kv::new(bucket.name()).subject_prefix(),
             keys: keys.into(),
             given: 0,
             asked: 0,
@@ -175,7 +176,7 @@ impl Values {
     }
 
     fn one(&self, at: usize) -> Want {
-        let request = jetstream::get(self.bucket, &self.keys[at - self.given]);
+        let request = kv::get(Kv::new(self.bucket.name()), &self.keys[at - self.given]);
         let kind = Kind::Value { bucket: self.bucket, bytes: self.largest_bytes };
         Want { slot: Slot::Value(at), request, kind }
     }
@@ -215,7 +216,7 @@ impl Values {
         }
         let mut keys: Vec<&str> = missing.keys().map(String::as_str).collect();
         keys.sort_unstable();
-        let request = direct::get(self.bucket, &keys);
+        let request = direct_get::get(Kv::new(self.bucket.name()), &keys);
         self.last_batch += 1;
         self.batches.insert(self.last_batch, Batch { missing, brought: BTreeMap::new(), last: 0 });
         Some(Want { slot: Slot::Batch(self.last_batch), request, kind: Kind::Batch(self.bucket) })
@@ -273,11 +274,11 @@ impl Values {
                 Ok(())
             }
             // None of the keys has a message, which the keys asked for one by one will show.
-            Part::Void(why) if why.starts_with("404") => {
+            Part::Unusable(why) if why.starts_with("404") => {
                 self.give_up_batch(number);
                 Ok(())
             }
-            Part::Void(why) => Err(why),
+            Part::Unusable(why) => Err(why),
         }
     }
 
@@ -468,7 +469,7 @@ mod tests {
             (part("b", 6, 5), "a message is missing in the answer"),
             (Part::End { left_out: 0, after: 5, up_to: Some(9) }, "a message is missing in the answer"),
             (part("z", 6, 4), "the answer brings a key that was not asked for"),
-            (Part::Void("408 Empty Request".to_owned()), "408 Empty Request"),
+            (Part::Unusable("408 Empty Request".to_owned()), "408 Empty Request"),
         ] {
             let mut values = values(&["a", "b", "c"], Some(9));
             wanted(&mut values);

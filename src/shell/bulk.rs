@@ -4,9 +4,10 @@ use super::Shell;
 use crate::bus::nats::{Life, Link, Message, Subscribe};
 use crate::exit::Exit;
 use crate::seat::Event;
-use crate::wire::{Outgoing, SERVICE};
+use crate::wire::SERVICE;
 use crossbeam_channel::Receiver;
 use log::debug;
+use mesh_jetstream::message::Outgoing;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! The answer body of the verb. Entries are rendered one by one, so that a page ends before it outgrows a message.
 
-use super::Headers;
 use super::request::What;
 use data_encoding::BASE64;
+use mesh_jetstream::message::Headers;
 use mesh_model::bucket::{Bucket, Malformed, Why};
 use mesh_model::object::Object;
 use mesh_model::registry;

@@ -1,8 +1,8 @@
 //! The answers of the services API (ADR-32, "micro"): how the field's own tools find the seat and count its work.
 
 use super::answer::{Identity, json};
-use super::named::Named;
 use super::{QUEUE, SERVICE, VERB};
+use mesh_jetstream::named::Named;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::time::Duration;

@@ -2,11 +2,12 @@
 
 use crate::bus::Bus;
 use crate::keys::Key;
+use mesh_jetstream::message::Outgoing;
 use mesh_model::bucket::Bucket;
 use mesh_provisioner::seat::{Action, Event, Seat, Settings};
+use mesh_provisioner::wire::VERB;
 use mesh_provisioner::wire::answer::Identity;
 use mesh_provisioner::wire::request::{Ask, What};
-use mesh_provisioner::wire::{Outgoing, VERB};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::VecDeque;

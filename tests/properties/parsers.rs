@@ -1,14 +1,16 @@
 //! What comes from outside, byte for byte: answers of the bus, greetings, settings. No bytes upset the reading.
 
 use crate::jetstream::{self, Stored};
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::keys;
+use mesh_jetstream::kv::{WriteAnswer, parse_message, parse_write};
+use mesh_jetstream::stream_info;
 use mesh_model::bucket::Bucket;
 use mesh_model::object::Object;
 use mesh_provisioner::bus::{address, probe};
 use mesh_provisioner::config::{self, Flags};
 use mesh_provisioner::wire::answer::{Entry, Value};
-use mesh_provisioner::wire::jetstream::{WriteAnswer, parse_config, parse_keys, parse_message, parse_write};
 use mesh_provisioner::wire::service::parse_ping;
-use mesh_provisioner::wire::stream::parse_look;
 use proptest::prelude::*;
 use std::fs;
 
@@ -50,12 +52,12 @@ proptest! {
     #[test]
     fn answers_of_the_bus(body in bytes()) {
         for bucket in Bucket::ALL {
-            prop_assert!(parse_keys(bucket, &body).is_err());
+            prop_assert!(keys::parse(Kv::new(bucket.name()), &body).is_err());
         }
         prop_assert!(parse_message(&body).is_err());
-        prop_assert!(parse_config(&body).is_err());
-        prop_assert!(parse_look(&body).is_err());
-        prop_assert!(matches!(parse_write(Bucket::Registry, &body), WriteAnswer::Unknown(_)));
+        prop_assert!(stream_info::parse_config(&body).is_err());
+        prop_assert!(stream_info::parse(&body).is_err());
+        prop_assert!(matches!(parse_write(Kv::new(Bucket::Registry.name()), &body), WriteAnswer::Unknown(_)));
         prop_assert_eq!(parse_ping(&body), None);
         prop_assert!(Object::parse(&body).is_err());
     }
@@ -63,9 +65,9 @@ proptest! {
     #[test]
     fn answers_that_are_some_other_json(text in json()) {
         let body = text.as_bytes();
-        prop_assert!(parse_keys(Bucket::Needs, body).is_err());
+        prop_assert!(keys::parse(Kv::new(Bucket::Needs.name()), body).is_err());
         prop_assert!(parse_message(body).is_err());
-        prop_assert!(matches!(parse_write(Bucket::Registry, body), WriteAnswer::Unknown(_)));
+        prop_assert!(matches!(parse_write(Kv::new(Bucket::Registry.name()), body), WriteAnswer::Unknown(_)));
         prop_assert_eq!(parse_ping(body), None);
     }
 
@@ -85,7 +87,7 @@ proptest! {
     #[test]
     fn a_page_of_keys_comes_whole(keys in proptest::collection::vec("[^.]{1,20}", 0..20), total in 0..100_usize) {
         let subjects: Vec<String> = keys.iter().map(|key| format!("$KV.mesh-provisioner_needs.{key}")).collect();
-        let page = parse_keys(Bucket::Needs, &jetstream::page(&subjects, 0, total, (7, "t"))).unwrap();
+        let page = keys::parse(Kv::new(Bucket::Needs.name()), &jetstream::page(&subjects, 0, total, (7, "t"))).unwrap();
         prop_assert_eq!((page.keys, page.total, page.last_sequence), (keys, total, 7));
     }
 
@@ -100,10 +102,10 @@ proptest! {
         ] {
             let at = at % body.len();
             body[at] = byte;
-            let _ = (parse_keys(Bucket::Needs, &body), parse_message(&body), parse_write(Bucket::Registry, &body));
+            let _ = (keys::parse(Kv::new(Bucket::Needs.name()), &body), parse_message(&body), parse_write(Kv::new(Bucket::Registry.name()), &body));
             body.truncate(at);
-            prop_assert!(parse_keys(Bucket::Needs, &body).is_err() && parse_message(&body).is_err());
-            prop_assert!(matches!(parse_write(Bucket::Registry, &body), WriteAnswer::Unknown(_)));
+            prop_assert!(keys::parse(Kv::new(Bucket::Needs.name()), &body).is_err() && parse_message(&body).is_err());
+            prop_assert!(matches!(parse_write(Kv::new(Bucket::Registry.name()), &body), WriteAnswer::Unknown(_)));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::jetstream::{self, Stored};
 use crate::play::{AT, Play, get, keys_of, list, look, look_of, message_of};
+use mesh_jetstream::bucket::Kv;
 use mesh_model::bucket::Bucket::{self, Applied, Collect, Needs, Registry};
 use mesh_provisioner::seat::Event;
 use serde_json::Value;
@@ -198,8 +199,10 @@ fn a_list_that_changes_between_its_pages_begins_again_and_ends() {
     let mut play = Play::serving();
     play.ask("a", r#"{"what":"applied"}"#).is([list(16, Applied)]);
     let page = |keys: &[&str], offset: usize, total: usize| {
-        let subjects: Vec<String> =
-            keys.iter().map(|key| format!("{}{key}", Bucket::Applied.subject_prefix())).collect();
+        let subjects: Vec<String> = keys
+            .iter()
+            .map(|key| format!("{}{key}", Kv::new(Bucket::Applied.name()).subject_prefix()))
+            .collect();
         jetstream::page(&subjects, offset, total, (9, AT))
     };
     let at_1 = |call: u64| list(call, Applied).replace("\"offset\":0", "\"offset\":1");

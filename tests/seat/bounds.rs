@@ -2,6 +2,7 @@
 
 use crate::jetstream;
 use crate::play::{AT, Asked, Play, asked, keys_of, list, message_of};
+use mesh_jetstream::bucket::Kv;
 use mesh_model::bucket::Bucket::{self, Applied, Needs, Registry};
 use mesh_provisioner::seat::Event;
 
@@ -133,7 +134,7 @@ fn keys_that_look_alike_do_not_outgrow_a_page() {
     let mut play = Play::serving();
     // 150 keys of 4 000 bytes that are not UTF-8: they all show as the same.
     let key = "\u{fffd}".repeat(4_000);
-    let subjects = vec![format!("{}{key}", Bucket::Needs.subject_prefix()); 150];
+    let subjects = vec![format!("{}{key}", Kv::new(Bucket::Needs.name()).subject_prefix()); 150];
     play.ask("a", r#"{"what":"needs"}"#).is([list(16, Needs)]);
     let lines = play.answer(16, jetstream::page(&subjects, 0, 150, (150, AT))).lines();
     assert!(lines[0].starts_with("to _INBOX.a: {"), "{:.200}", lines[0]);
@@ -145,7 +146,7 @@ fn keys_that_look_alike_do_not_outgrow_a_page() {
 fn keys_that_look_alike_are_all_counted_in_one_page() {
     let mut play = Play::serving();
     // More than a page looks at, all shown as the same: the page cannot end among them.
-    let subjects = vec![format!("{}\u{fffd}", Bucket::Needs.subject_prefix()); 4_200];
+    let subjects = vec![format!("{}\u{fffd}", Kv::new(Bucket::Needs.name()).subject_prefix()); 4_200];
     play.ask("a", r#"{"what":"needs"}"#).is([list(16, Needs)]);
     let lines = play.answer(16, jetstream::page(&subjects, 0, 4_200, (4_200, AT))).lines();
     assert!(lines[0].contains(r#""malformed_total":4200,"as_of""#), "{:.300}", lines[0]);

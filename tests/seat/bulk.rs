@@ -2,10 +2,10 @@
 
 use crate::asking::{self, body};
 use crate::play::{AT, Play, get, keys_of, list, look, look_of, message_of};
+use mesh_jetstream::direct_get::Part;
+use mesh_jetstream::kv::Message;
 use mesh_model::bucket::Bucket::{self, Applied, Needs, Registry};
 use mesh_provisioner::seat::Event;
-use mesh_provisioner::wire::direct::Part;
-use mesh_provisioner::wire::jetstream::Message;
 use serde_json::Value;
 
 /// So many keys that it is worth it: each bucket begins with them, `zz.m00` and on, in the sequences up to here.
@@ -233,7 +233,7 @@ fn a_server_that_does_not_know_the_newest_writes_is_asked_again_and_not_for_ever
     play.ask("a", r#"{"what":"applied"}"#).is([look(19, Applied)]);
     play.answer(19, look_of(1, MANY + 1, MANY + 5)).is([follow(20, Applied, 1)]);
     assert_eq!(play.parts(20, many_and(Applied, []), 0, None), [follow(21, Applied, MANY + 1)]);
-    let nothing = |call: u64| Event::Part { call, part: Part::Void("404 Message Not Found".to_owned()) };
+    let nothing = |call: u64| Event::Part { call, part: Part::Unusable("404 Message Not Found".to_owned()) };
     for call in 21..28 {
         play.tell(nothing(call)).is([follow(call + 1, Applied, MANY + 1)]);
     }
@@ -372,7 +372,7 @@ fn a_read_in_bulk_that_cannot_be_trusted_is_done_again_one_by_one() {
         (gap, "a message is missing in the answer"),
         (again, "a message comes twice"),
         (stranger, "the stream holds subjects that are no keys"),
-        (Part::Void("408 Empty Request".to_owned()), "408 Empty Request"),
+        (Part::Unusable("408 Empty Request".to_owned()), "408 Empty Request"),
     ] {
         let mut play = Play::serving_at_large();
         play.ask("a", r#"{"what":"applied"}"#).is([look(16, Applied)]);

@@ -2,10 +2,10 @@
 
 use crate::jetstream::{self, Stored};
 use crate::play::{AT, Asked, Play, delete, down, get, keys_of, list, message_of, ping, put, up};
+use mesh_jetstream::direct_get::Part;
 use mesh_model::bucket::Bucket::{self, Registry};
 use mesh_model::registry;
 use mesh_provisioner::seat::Event;
-use mesh_provisioner::wire::direct::Part;
 
 const STREAM: &str = "KV_mesh-provisioner_registry";
 
@@ -371,7 +371,7 @@ fn a_registry_that_another_client_keeps_changing_is_reported_and_restored_less_o
 fn a_status_message_to_a_call_of_the_pass_answers_nothing() {
     let mut play = Play::new();
     play.connect();
-    let status = Event::Part { call: 2, part: Part::Void("408 Bad Request".to_owned()) };
+    let status = Event::Part { call: 2, part: Part::Unusable("408 Bad Request".to_owned()) };
     play.tell(status).nothing();
     play.pass_reads(2, &right()).is(["debug: registry in place: 0 put, 0 deleted, 13 unchanged"]);
 }

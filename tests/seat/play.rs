@@ -9,11 +9,13 @@
 //! Nothing is skipped: an action that a test does not name fails it, and so does time that passes over a deadline.
 
 use crate::jetstream::{self, Stored};
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::message::Outgoing;
 use mesh_model::bucket::Bucket;
 use mesh_model::registry;
 use mesh_provisioner::seat::{Action, Event, Seat, Settings};
+use mesh_provisioner::wire::VERB;
 use mesh_provisioner::wire::answer::Identity;
-use mesh_provisioner::wire::{Outgoing, VERB};
 use std::time::Duration;
 
 /// The id of the seat that plays.
@@ -235,7 +237,8 @@ pub(crate) fn pong(id: &str, version: &str) -> String {
 
 /// The answer to a `STREAM.INFO`: the whole list.
 pub(crate) fn keys_of(bucket: Bucket, keys: &[&str]) -> Vec<u8> {
-    let subjects: Vec<String> = keys.iter().map(|key| format!("{}{key}", bucket.subject_prefix())).collect();
+    let subjects: Vec<String> =
+        keys.iter().map(|key| format!("{}{key}", Kv::new(bucket.name()).subject_prefix())).collect();
     jetstream::page(&subjects, 0, subjects.len(), (subjects.len() as u64, AT))
 }
 
@@ -255,7 +258,7 @@ pub(crate) fn look_of(history: i64, messages: u64, last: u64) -> Vec<u8> {
 
 /// The answer to a `STREAM.MSG.GET`.
 pub(crate) fn message_of(bucket: Bucket, key: &str, sequence: u64, value: &str) -> Vec<u8> {
-    let subject = format!("{}{key}", bucket.subject_prefix());
+    let subject = format!("{}{key}", Kv::new(bucket.name()).subject_prefix());
     jetstream::message(&Stored {
         subject: &subject,
         sequence,

@@ -2,9 +2,10 @@
 //! was written from a sequence on.
 
 use crate::bus::{Bus, Stream, Verdict, Version, by_stream, is_pattern};
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::direct_get::{self, Header, Part};
+use mesh_jetstream::message::Outgoing;
 use mesh_model::bucket::Bucket;
-use mesh_provisioner::wire::Outgoing;
-use mesh_provisioner::wire::direct::{self, Header, Part};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
@@ -61,7 +62,7 @@ pub(crate) fn answer(bus: &Bus, request: &Outgoing, known: u64, most_bytes: usiz
 
 /// The keys that a batch names.
 fn keys(bucket: Bucket, subjects: &[String]) -> Verdict<BTreeSet<&str>> {
-    let prefix = bucket.subject_prefix();
+    let prefix = Kv::new(bucket.name()).subject_prefix();
     let stripped = subjects.iter().map(|subject| subject.strip_prefix(&prefix));
     let keys: BTreeSet<&str> = stripped.collect::<Option<_>>().ok_or("a key of another bucket")?;
     if keys.len() != subjects.len() || keys.is_empty() || keys.len() > MOST_KEYS {
@@ -92,7 +93,7 @@ fn parts(
     nothing: &str,
 ) -> Vec<Arrival> {
     if found.is_empty() {
-        return vec![Arrival::Part(Part::Void(nothing.to_owned()))];
+        return vec![Arrival::Part(Part::Unusable(nothing.to_owned()))];
     }
     let mut arrivals = Vec::new();
     let (mut after, mut bytes) = (0, 0);
@@ -115,7 +116,7 @@ fn arrival(version: &Version, after: u64, pending: usize) -> Arrival {
     let Some(mut headers) = read(&version.headers) else { return Arrival::Breaks };
     let Ok(key) = std::str::from_utf8(&version.key.bytes) else { return Arrival::Breaks };
     headers.extend([
-        ("Nats-Subject".to_owned(), format!("{}{key}", version.bucket.subject_prefix())),
+        ("Nats-Subject".to_owned(), format!("{}{key}", Kv::new(version.bucket.name()).subject_prefix())),
         ("Nats-Sequence".to_owned(), version.sequence.to_string()),
         ("Nats-Time-Stamp".to_owned(), version.time.clone()),
         ("Nats-Num-Pending".to_owned(), pending.to_string()),
@@ -125,7 +126,7 @@ fn arrival(version: &Version, after: u64, pending: usize) -> Arrival {
         let values = headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
         values.collect::<Header<'_>>()
     };
-    Arrival::Part(direct::parse(all, version.data.clone()))
+    Arrival::Part(direct_get::parse(all, version.data.clone()))
 }
 
 /// The headers of a block; `None` if the bus library cannot read it.

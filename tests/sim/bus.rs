@@ -3,9 +3,10 @@
 
 use crate::jetstream;
 use crate::keys::{Key, shown};
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::message::Outgoing;
 use mesh_model::bucket::Bucket;
 use mesh_model::registry;
-use mesh_provisioner::wire::Outgoing;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -218,7 +219,7 @@ impl Bus {
         let bytes = stream.newest().map(Version::bytes).sum::<usize>() as u64 + stream.other_bytes;
         json!({
             "type": "io.nats.jetstream.api.v1.stream_info_response",
-            "config": {"name": bucket.stream(), "max_msgs_per_subject": stream.history},
+            "config": {"name": Kv::new(bucket.name()).stream(), "max_msgs_per_subject": stream.history},
             "created": jetstream::CREATED,
             "state": {
                 "messages": messages,
@@ -242,7 +243,7 @@ impl Bus {
         let body: Body = serde_json::from_slice(body).map_err(|why| format!("bad STREAM.INFO: {why}"))?;
         let page = self.page;
         let stream = self.stream(bucket);
-        let prefix = bucket.subject_prefix();
+        let prefix = Kv::new(bucket.name()).subject_prefix();
         let pattern = body.subjects_filter.strip_prefix(&prefix).ok_or("a filter for another bucket")?;
         let matching: Vec<String> = stream
             .newest()
@@ -262,7 +263,7 @@ impl Bus {
             last_by_subj: String,
         }
         let body: Body = serde_json::from_slice(body).map_err(|why| format!("bad STREAM.MSG.GET: {why}"))?;
-        let prefix = bucket.subject_prefix();
+        let prefix = Kv::new(bucket.name()).subject_prefix();
         let pattern = body.last_by_subj.strip_prefix(&prefix).ok_or("a key of another bucket")?;
         let Some(version) = self.stream(bucket).last_by(pattern.as_bytes()) else {
             return Ok(jetstream::no_message());
@@ -342,7 +343,7 @@ fn registry_names(key: &str) -> Option<Vec<String>> {
 }
 
 pub(crate) fn by_stream(stream: &str) -> Verdict<Bucket> {
-    let found = Bucket::ALL.into_iter().find(|bucket| bucket.stream() == stream);
+    let found = Bucket::ALL.into_iter().find(|bucket| Kv::new(bucket.name()).stream() == stream);
     found.ok_or_else(|| format!("the stream {stream:?} is none of the seat's"))
 }
 

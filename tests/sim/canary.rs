@@ -2,10 +2,10 @@
 
 use crate::faults::{Faults, Trouble};
 use crate::world::Machine;
+use mesh_jetstream::direct_get::Part;
+use mesh_jetstream::message::Outgoing;
 use mesh_model::registry;
 use mesh_provisioner::seat::{Action, Event, Health, Seat};
-use mesh_provisioner::wire::Outgoing;
-use mesh_provisioner::wire::direct::Part;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -6,6 +6,7 @@ use super::model::Content;
 use super::support::accounts;
 use super::support::client::Client;
 use super::support::wire::headers;
+use mesh_jetstream::bucket::Kv;
 use mesh_model::bucket::Bucket;
 use mesh_model::name;
 use serde_json::json;
@@ -125,7 +126,7 @@ impl<'a> Writer<'a> {
         };
         self.last_number += 1;
         self.soak.model.sent(bucket, key, self.last_number, content);
-        let subject = format!("{}{key}", bucket.subject_prefix());
+        let subject = format!("{}{key}", Kv::new(bucket.name()).subject_prefix());
         let answer = client.request_later(&subject, headers, body).next(OUTCOME);
         let revision = answer.ok().and_then(|answer| {
             let answer = answer.json();

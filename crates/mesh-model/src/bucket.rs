@@ -27,6 +27,9 @@ impl Bucket {
     /// All buckets, in the order in which they are made and checked.
     pub const ALL: [Bucket; 4] = [Bucket::Registry, Bucket::Needs, Bucket::Applied, Bucket::Collect];
 
+    /// The buckets in which each node's own keys are.
+    pub const OF_NODES: [Bucket; 3] = [Bucket::Needs, Bucket::Applied, Bucket::Collect];
+
     /// The bucket's name on the bus.
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,16 +48,6 @@ impl Bucket {
             Bucket::Applied => "applied",
             Bucket::Collect => "collect",
         }
-    }
-
-    /// The stream that keeps the bucket, as the field's key-value convention names it.
-    pub fn stream(self) -> String {
-        format!("KV_{}", self.name())
-    }
-
-    /// What every subject of the bucket starts with; the key is the rest.
-    pub fn subject_prefix(self) -> String {
-        format!("$KV.{}.", self.name())
     }
 
     /// What each token of a key names, in order.

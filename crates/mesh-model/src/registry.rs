@@ -1,5 +1,6 @@
 //! The compiled-in registry: which domain answers which kind of placeholder, and where a client finds the values.
 
+use crate::bucket::Bucket;
 use crate::object::Object;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -72,7 +73,7 @@ fn fields(object: &Object<'_>) -> Option<BTreeMap<String, String>> {
 }
 
 const COLLECT: Source<'static> =
-    Source::Bucket { bucket: "mesh-provisioner_collect", key: "<node>.<collection>.<contributor>" };
+    Source::Bucket { bucket: Bucket::Collect.name(), key: "<node>.<collection>.<contributor>" };
 const ASSIGNMENTS: Source<'static> =
     Source::Bucket { bucket: "mesh-controller_assignments", key: "<node>.<module>" };
 

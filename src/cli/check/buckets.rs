@@ -5,7 +5,10 @@ use super::{Line, Report, Verdict};
 use crate::bus::caller::{CallError, Caller};
 use crate::cli::init;
 use crate::seat::Cause;
-use crate::wire::jetstream::{self, ApiError, WriteAnswer};
+use mesh_jetstream::api::{ApiError, STREAM_INFO};
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::kv::{self, WriteAnswer};
+use mesh_jetstream::stream_info;
 use mesh_model::bucket::Bucket;
 use mesh_model::registry::{self, Source};
 use serde_json::{Value, json};
@@ -48,7 +51,7 @@ fn bucket_line(caller: &mut Caller, bucket: Bucket) -> Line {
         Err(Cause::Denied(_)) => return Line::unknown(what, "this account may not look, see above"),
         Err(cause) => return Line::wrong(what, cause.tell(bucket)),
     };
-    let subjects = json!([format!("{}>", bucket.subject_prefix())]);
+    let subjects = json!([format!("{}>", Kv::new(bucket.name()).subject_prefix())]);
     if config["subjects"] != subjects {
         let how = format!(
             "its stream takes {} where the bucket's subjects are {subjects}: make it anew, with mesh-provisioner init",
@@ -78,7 +81,7 @@ fn write(caller: &mut Caller) -> Result<(), String> {
         }
         Err(error) => return Err(cause(error).tell(Bucket::Registry)),
     };
-    match jetstream::parse_write(Bucket::Registry, &answer.body) {
+    match kv::parse_write(Kv::new(Bucket::Registry.name()), &answer.body) {
         WriteAnswer::Conflict => Ok(()),
         WriteAnswer::Refused(error) => Err(format!("the bus refuses every write: {error}: mend its stream")),
         WriteAnswer::Stored(sequence) => Err(format!(
@@ -126,9 +129,9 @@ fn verb_line(caller: &mut Caller, kinds: &str, verb: &str, module: &str) -> Line
 
 /// The configuration of a bucket's stream.
 fn stream(caller: &mut Caller, bucket: &str) -> Result<Value, Cause> {
-    let subject = format!("$JS.API.STREAM.INFO.KV_{bucket}");
+    let subject = format!("{STREAM_INFO}{}", Kv::new(bucket).stream());
     let answer = caller.call(&subject, Vec::new(), Vec::new(), PATIENCE).map_err(cause)?;
-    jetstream::parse_config(&answer.body).map_err(Cause::Api)
+    stream_info::parse_config(&answer.body).map_err(Cause::Api)
 }
 
 fn cause(error: CallError) -> Cause {

@@ -6,10 +6,13 @@ use crate::bus::trial::Trial;
 use crate::config::Connection;
 use crate::permissions::{Rights, quote};
 use crate::wire::answer::Identity;
-use crate::wire::direct;
-use crate::wire::jetstream::{self, Request};
 use crate::wire::service::NOBODY;
-use crate::wire::{Body, Headers, INBOX, Outgoing, QUEUE, VERB, service};
+use crate::wire::{INBOX, QUEUE, VERB, service};
+use mesh_jetstream::api;
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::kv;
+use mesh_jetstream::message::Request;
+use mesh_jetstream::message::{Body, Headers, Outgoing};
 use mesh_model::bucket::Bucket;
 use mesh_model::registry;
 use std::time::Duration;
@@ -102,7 +105,7 @@ fn line(list: &str, right: &str, denied: Option<String>) -> Line {
         None => Line::ok(what, ""),
         Some(words) => {
             let mend = format!("add the line {} to {list} of the seat's permissions", quote(right));
-            if right.starts_with(direct::GET) {
+            if right.starts_with(api::DIRECT_GET) {
                 Line::unknown(what, format!("the seat does without, but reads slowly: {mend}"))
             } else {
                 Line::wrong(what, format!("the bus says: {words}: {mend}"))
@@ -121,7 +124,7 @@ fn subject(right: &str, id: &str) -> String {
 
 /// Messages that need the right and do no harm.
 fn messages(right: &str, id: &str) -> Vec<Outgoing> {
-    if right.starts_with(&Bucket::Registry.subject_prefix()) {
+    if right.starts_with(&Kv::new(Bucket::Registry.name()).subject_prefix()) {
         return registry::ENTRIES.iter().map(|entry| refused_write(entry).into()).collect();
     }
     // A seat that is asked without a subject to answer to counts that and says so.
@@ -132,18 +135,7 @@ fn messages(right: &str, id: &str) -> Vec<Outgoing> {
 /// A write of the registry that the bus must refuse. Even one that did not would find the right value in it.
 pub(super) fn refused_write(entry: &registry::Entry<'_>) -> Request {
     let key = mesh_model::name::encode(entry.kind);
-    jetstream::put(Bucket::Registry, &key, &entry.to_json(), UNREACHED)
-}
-
-impl From<Request> for Outgoing {
-    fn from(request: Request) -> Self {
-        Outgoing {
-            subject: request.subject,
-            reply: None,
-            headers: request.headers,
-            body: request.body.into(),
-        }
-    }
+    kv::put(Kv::new(Bucket::Registry.name()), &key, &entry.to_json(), UNREACHED)
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@ use super::{Verdict, Waiting, World};
 use crate::dice::Dice;
 use crate::judge;
 use crate::world::{Happening, SLICE};
+use mesh_jetstream::message::Outgoing;
 use mesh_provisioner::seat::Event;
 use mesh_provisioner::wire::answer::Identity;
 use mesh_provisioner::wire::request::{Ask, What};
-use mesh_provisioner::wire::{Outgoing, VERB, service};
+use mesh_provisioner::wire::{VERB, service};
 use std::time::Duration;
 
 /// The longest wait of an asker.

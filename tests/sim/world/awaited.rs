@@ -2,8 +2,8 @@
 
 use super::Verdict;
 use crate::batch::DIRECT_GET;
+use mesh_jetstream::message::Outgoing;
 use mesh_provisioner::seat::Event;
-use mesh_provisioner::wire::Outgoing;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

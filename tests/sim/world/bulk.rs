@@ -3,9 +3,9 @@
 use super::{Happening, Verdict, World};
 use crate::batch::{self, Arrival, DIRECT_GET};
 use crate::faults::Trouble;
+use mesh_jetstream::direct_get::Part;
+use mesh_jetstream::message::Outgoing;
 use mesh_provisioner::seat::Event;
-use mesh_provisioner::wire::Outgoing;
-use mesh_provisioner::wire::direct::Part;
 
 /// The connection for reads in bulk.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl World<'_> {
             _ if self.off.is_some() => answer = vec![silent()],
             None | Some(Trouble::Lagging) => {}
             Some(Trouble::NobodyThere) => answer = vec![silent()],
-            Some(Trouble::Refused) => answer = vec![part(Part::Void("408 Empty Request".to_owned()))],
+            Some(Trouble::Refused) => answer = vec![part(Part::Unusable("408 Empty Request".to_owned()))],
             Some(Trouble::Denied) => {
                 let words = format!("Permissions Violation for Publish to \"{}\"", request.subject);
                 answer = vec![Happening::AtSeat(link, Event::Protest(words))];

@@ -1,8 +1,8 @@
 //! What happens in a run, and what comes of it.
 
 use super::{Verdict, World};
+use mesh_jetstream::message::Outgoing;
 use mesh_provisioner::seat::Event;
-use mesh_provisioner::wire::Outgoing;
 use mesh_provisioner::wire::request::Ask;
 use std::time::Duration;
 

@@ -32,7 +32,7 @@ impl Nodes {
 
 impl Tally for Nodes {
     fn buckets(&self) -> &'static [Bucket] {
-        &[Bucket::Needs, Bucket::Applied, Bucket::Collect]
+        &Bucket::OF_NODES
     }
 
     fn take(&mut self, bucket: Bucket, names: &[String], at: Time, deleted: bool) {

@@ -5,13 +5,12 @@
 //! whole answer void, and so does a stored message that poses as words of the bus. So does a gap: each message names
 //! the one sent before it.
 
-use super::Headers;
-use super::jetstream::{Message, Request};
-use mesh_model::bucket::Bucket;
+use crate::api::DIRECT_GET;
+use crate::bucket::Kv;
+use crate::headers;
+use crate::kv::Message;
+use crate::message::{Headers, Request};
 use serde::Serialize;
-
-/// What the subjects of these requests start with; the stream's name follows.
-pub const GET: &str = "$JS.API.DIRECT.GET.";
 
 /// How many bytes of messages one answer brings, about.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -20,20 +19,19 @@ const MAX_BYTES: usize = 1024 * 1024;
 const MAX_BYTES_FOLLOWED: usize = 4 * MAX_BYTES;
 
 /// Asks for the newest messages of `keys`.
-pub fn get(bucket: Bucket, keys: &[&str]) -> Request {
+pub fn get(bucket: Kv<'_>, keys: &[&str]) -> Request {
     #[derive(Serialize)]
     struct Body {
         multi_last: Vec<String>,
         batch: usize,
         max_bytes: usize,
     }
-    let prefix = bucket.subject_prefix();
-    let multi_last = keys.iter().map(|key| format!("{prefix}{key}")).collect();
+    let multi_last = keys.iter().map(|key| bucket.subject(key)).collect();
     request(bucket, &Body { multi_last, batch: keys.len(), max_bytes: MAX_BYTES })
 }
 
 /// Asks for at most `messages` of `bucket` in the order in which they were written, from the sequence `from` on.
-pub fn follow(bucket: Bucket, from: u64, messages: usize) -> Request {
+pub fn after(bucket: Kv<'_>, from: u64, messages: usize) -> Request {
     #[derive(Serialize)]
     struct Body {
         seq: u64,
@@ -43,9 +41,9 @@ pub fn follow(bucket: Bucket, from: u64, messages: usize) -> Request {
     request(bucket, &Body { seq: from, batch: messages, max_bytes: MAX_BYTES_FOLLOWED })
 }
 
-fn request(bucket: Bucket, body: &impl Serialize) -> Request {
+fn request(bucket: Kv<'_>, body: &impl Serialize) -> Request {
     Request {
-        subject: format!("{GET}{}", bucket.stream()),
+        subject: format!("{DIRECT_GET}{}", bucket.stream()),
         headers: Headers::new(),
         body: serde_json::to_vec(body).expect("keys and numbers are text"),
     }
@@ -71,7 +69,7 @@ pub enum Part {
         up_to: Option<u64>,
     },
     /// The answer is of no use: why.
-    Void(String),
+    Unusable(String),
 }
 
 /// What the bus puts beside the headers of each message that it has stored.
@@ -127,8 +125,8 @@ where
                 subject: single("Nats-Subject")?.to_owned(),
                 sequence: number("Nats-Sequence")?,
                 at: single("Nats-Time-Stamp")?.to_owned(),
-                deleted: !matches!(header("KV-Operation"), Header::Missing | Header::One("PUT"))
-                    || header("Nats-Marker-Reason") != Header::Missing,
+                deleted: !matches!(header(headers::OPERATION), Header::Missing | Header::One("PUT"))
+                    || header(headers::MARKER) != Header::Missing,
                 header_fault: None,
                 value: body,
             },
@@ -151,7 +149,7 @@ where
         }
         Header::Several => Err("the header Status stands twice".to_owned()),
     };
-    part().unwrap_or_else(Part::Void)
+    part().unwrap_or_else(Part::Unusable)
 }
 
 #[cfg(test)]
@@ -159,7 +157,7 @@ mod tests {
     use super::*;
 
     const MESSAGE: [(&str, &str); 4] = [
-        ("Nats-Subject", "$KV.mesh-provisioner_needs.a"),
+        ("Nats-Subject", "$KV.orders.a"),
         ("Nats-Sequence", "6"),
         ("Nats-Time-Stamp", "2026-11-29T13:26:00Z"),
         ("Nats-Last-Sequence", "5"),
@@ -176,18 +174,18 @@ mod tests {
 
     #[test]
     fn a_batch_is_asked_for_by_its_keys() {
-        let request = get(Bucket::Needs, &["a", "b"]);
-        assert_eq!(request.subject, "$JS.API.DIRECT.GET.KV_mesh-provisioner_needs");
+        let request = get(Kv::new("orders"), &["a", "b"]);
+        assert_eq!(request.subject, "$JS.API.DIRECT.GET.KV_orders");
         assert_eq!(
             String::from_utf8(request.body).unwrap(),
-            r#"{"multi_last":["$KV.mesh-provisioner_needs.a","$KV.mesh-provisioner_needs.b"],"batch":2,"max_bytes":1048576}"#
+            r#"{"multi_last":["$KV.orders.a","$KV.orders.b"],"batch":2,"max_bytes":1048576}"#
         );
     }
 
     #[test]
     fn what_was_written_is_followed_from_a_sequence_on() {
         assert_eq!(
-            String::from_utf8(follow(Bucket::Needs, 7, 2).body).unwrap(),
+            String::from_utf8(after(Kv::new("orders"), 7, 2).body).unwrap(),
             r#"{"seq":7,"batch":2,"max_bytes":4194304}"#
         );
     }
@@ -211,18 +209,18 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_trusted_voids_the_answer() {
-        let forged = [&MESSAGE[..], &[("Nats-Subject", "$KV.mesh-provisioner_needs.b")]].concat();
-        assert_eq!(read(&forged), Part::Void("the header Nats-Subject stands twice".to_owned()));
+    fn what_cannot_be_trusted_makes_the_answer_unusable() {
+        let forged = [&MESSAGE[..], &[("Nats-Subject", "$KV.orders.b")]].concat();
+        assert_eq!(read(&forged), Part::Unusable("the header Nats-Subject stands twice".to_owned()));
         assert_eq!(
             read(&[("Status", "408"), ("Description", "Empty Request")]),
-            Part::Void("408 Empty Request".to_owned())
+            Part::Unusable("408 Empty Request".to_owned())
         );
         let ends = [("Status", "204"), ("Nats-Num-Pending", "0"), ("Nats-UpTo-Sequence", "99")];
         let forged = [&MESSAGE[..], &ends].concat();
-        assert_eq!(read(&forged), Part::Void("a stored message poses as one of the bus".to_owned()));
+        assert_eq!(read(&forged), Part::Unusable("a stored message poses as one of the bus".to_owned()));
         let forged = [&MESSAGE[..], &[("Status", "404")]].concat();
-        assert_eq!(read(&forged), Part::Void("a stored message poses as one of the bus".to_owned()));
-        assert_eq!(read(&MESSAGE[1..]), Part::Void("the header Nats-Subject is missing".to_owned()));
+        assert_eq!(read(&forged), Part::Unusable("a stored message poses as one of the bus".to_owned()));
+        assert_eq!(read(&MESSAGE[1..]), Part::Unusable("the header Nats-Subject is missing".to_owned()));
     }
 }

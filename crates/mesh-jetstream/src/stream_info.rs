@@ -1,10 +1,10 @@
-//! A look at the stream behind a bucket: what it holds in numbers, without its keys. It is the cheapest request of
+//! Stream info (`$JS.API.STREAM.INFO`) without subjects: what a bucket holds in numbers. It is the cheapest request of
 //! all, and tells whether anything has changed.
 
-use super::Headers;
-use super::jetstream::{ApiError, ErrorBody, Request};
-use super::named::Named;
-use mesh_model::bucket::Bucket;
+use crate::api::{ApiError, ErrorBody, STREAM_INFO};
+use crate::bucket::Kv;
+use crate::message::{Headers, Request};
+use crate::named::Named;
 use serde::Deserialize;
 
 /// The state of a bucket: while it is the same, so is everything in the bucket. Each write raises the last sequence;
@@ -22,9 +22,9 @@ pub struct State {
     pub last_at: String,
 }
 
-/// What a look at a stream shows.
+/// A stream in numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub struct StreamInfo {
     /// Its state.
     pub state: State,
     /// How many bytes it holds.
@@ -33,17 +33,17 @@ pub struct Look {
     pub history: i64,
 }
 
-/// Asks for a look at the stream of `bucket`.
-pub fn look(bucket: Bucket) -> Request {
+/// Asks for the numbers of the stream of `bucket`.
+pub fn get(bucket: Kv<'_>) -> Request {
     Request {
-        subject: format!("$JS.API.STREAM.INFO.{}", bucket.stream()),
+        subject: format!("{STREAM_INFO}{}", bucket.stream()),
         headers: Headers::new(),
         body: Vec::new(),
     }
 }
 
-/// Reads the answer to [`look`]: `None` if the bus did not say enough.
-pub fn parse_look(body: &[u8]) -> Result<Option<Look>, ApiError> {
+/// Reads the answer to [`get`]: `None` if the bus did not say enough.
+pub fn parse(body: &[u8]) -> Result<Option<StreamInfo>, ApiError> {
     #[derive(Deserialize)]
     struct Body {
         error: Option<Named<ErrorBody>>,
@@ -68,13 +68,29 @@ pub fn parse_look(body: &[u8]) -> Result<Option<Look>, ApiError> {
     if let Some(Named(error)) = body.error {
         return Err(error.into());
     }
-    let look = || {
+    let info = || {
         let Named(Stored { messages, bytes, last_seq, last_ts }) = body.state?;
         let created = body.created?;
         let state = State { created, messages: messages?, last_sequence: last_seq?, last_at: last_ts? };
-        Some(Look { state, bytes: bytes?, history: body.config?.0.max_msgs_per_subject })
+        Some(StreamInfo { state, bytes: bytes?, history: body.config?.0.max_msgs_per_subject })
     };
-    Ok(look())
+    Ok(info())
+}
+
+/// Reads the configuration of a stream out of an answer that describes it.
+pub fn parse_config(body: &[u8]) -> Result<serde_json::Value, ApiError> {
+    #[derive(Deserialize)]
+    struct Body {
+        error: Option<Named<ErrorBody>>,
+        config: Option<serde_json::Value>,
+    }
+    let Named(body): Named<Body> =
+        serde_json::from_slice(body).map_err(|why| ApiError::Unreadable(why.to_string()))?;
+    match body {
+        Body { error: Some(Named(error)), .. } => Err(error.into()),
+        Body { config: Some(config), .. } => Ok(config),
+        _ => Err(ApiError::Unreadable("a stream's configuration is missing".to_owned())),
+    }
 }
 
 #[cfg(test)]
@@ -82,9 +98,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_shows_the_stream_in_numbers() {
-        let request = look(Bucket::Needs);
-        assert_eq!(request.subject, "$JS.API.STREAM.INFO.KV_mesh-provisioner_needs");
+    fn stream_info_is_the_stream_in_numbers() {
+        let request = get(Kv::new("orders"));
+        assert_eq!(request.subject, "$JS.API.STREAM.INFO.KV_orders");
         assert!(request.body.is_empty());
         let body = br#"{"type":"x","config":{"max_msgs_per_subject":1},"created":"2026-11-01T00:00:00Z",
             "state":{"messages":3,"bytes":300,"last_seq":9,"last_ts":"2026-11-29T13:26:00.5Z"}}"#;
@@ -94,16 +110,16 @@ mod tests {
             last_sequence: 9,
             last_at: "2026-11-29T13:26:00.5Z".to_owned(),
         };
-        assert_eq!(parse_look(body), Ok(Some(Look { state, bytes: 300, history: 1 })));
+        assert_eq!(parse(body), Ok(Some(StreamInfo { state, bytes: 300, history: 1 })));
     }
 
     #[test]
-    fn a_look_that_says_too_little_is_none() {
+    fn an_answer_that_says_too_little_is_none() {
         let body = br#"{"error":{"code":404,"err_code":10059,"description":"stream not found"}}"#;
-        assert_eq!(parse_look(body).unwrap_err().err_code(), Some(ApiError::NO_STREAM));
+        assert_eq!(parse(body).unwrap_err().err_code(), Some(ApiError::NO_STREAM));
         for body in [&b"{}"[..], br#"{"created":"x","config":{},"state":{"messages":3}}"#] {
-            assert_eq!(parse_look(body), Ok(None));
+            assert_eq!(parse(body), Ok(None));
         }
-        assert!(matches!(parse_look(br#"{"config":[1]}"#), Err(ApiError::Unreadable(_))));
+        assert!(matches!(parse(br#"{"config":[1]}"#), Err(ApiError::Unreadable(_))));
     }
 }

@@ -1,0 +1,75 @@
+//! What all requests of the JetStream API share: where they go, and how an error looks.
+
+use serde::Deserialize;
+use std::fmt;
+
+/// Describes a stream; its name follows.
+pub const STREAM_INFO: &str = "$JS.API.STREAM.INFO.";
+
+/// Makes a stream; its name follows.
+pub const STREAM_CREATE: &str = "$JS.API.STREAM.CREATE.";
+
+/// Reads one message of a stream; its name follows.
+pub const MESSAGE_GET: &str = "$JS.API.STREAM.MSG.GET.";
+
+/// Reads many messages of a stream; its name follows.
+pub const DIRECT_GET: &str = "$JS.API.DIRECT.GET.";
+
+/// Why the bus did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApiError {
+    /// It refused, in its own words.
+    Refused {
+        /// The API's stable number for the error.
+        err_code: u32,
+        /// The error in words.
+        description: String,
+    },
+    /// It answered something that is no answer of this API.
+    Unreadable(String),
+}
+
+impl ApiError {
+    /// No stream of that name.
+    pub const NO_STREAM: u32 = 10059;
+    /// No message of that subject.
+    pub const NO_MESSAGE: u32 = 10037;
+    /// JetStream is off for the account, or for the server.
+    pub const JETSTREAM_OFF: [u32; 2] = [10039, 10076];
+    /// Someone else has written since: two numbers for the same thing.
+    pub const WRONG_SEQUENCE: [u32; 2] = [10071, 10164];
+
+    /// The number of a refusal.
+    pub const fn err_code(&self) -> Option<u32> {
+        match self {
+            ApiError::Refused { err_code, .. } => Some(*err_code),
+            ApiError::Unreadable(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ApiError::Refused { err_code, description } => write!(f, "{description} ({err_code})"),
+            ApiError::Unreadable(why) => write!(f, "the bus gave an answer that cannot be read: {why}"),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ErrorBody {
+    #[serde(default)]
+    code: u32,
+    #[serde(default)]
+    err_code: u32,
+    #[serde(default)]
+    description: String,
+}
+
+impl From<ErrorBody> for ApiError {
+    fn from(error: ErrorBody) -> Self {
+        let err_code = if error.err_code == 0 { error.code } else { error.err_code };
+        ApiError::Refused { err_code, description: error.description }
+    }
+}
