@@ -35,9 +35,9 @@ pub use plan::{Change, Plan, Planning, show, unnameable};
 pub use question::Slot;
 pub use reply::check_prefix;
 
-use crate::wire::INBOX;
 use crate::wire::answer::Identity;
-use crate::wire::service::Work;
+use crate::wire::service::{Monitor, Work};
+use crate::wire::{INBOX, VERB};
 use bulk::Bulk;
 use calls::{Calls, Owner};
 use connection::Link;
@@ -75,6 +75,8 @@ pub struct Seat {
     settings: Settings,
     link: Link,
     denied_subscriptions: BTreeSet<String>,
+    /// How many subscriptions the server did not make since the account has no room for them.
+    subscriptions_over_limit: usize,
     calls: Calls,
     bulk: Bulk,
     requests: Requests,
@@ -103,6 +105,7 @@ impl Seat {
                 why: "it has not been tried yet".to_owned(),
             },
             denied_subscriptions: BTreeSet::new(),
+            subscriptions_over_limit: 0,
             calls: Calls::default(),
             bulk: Bulk::new(),
             requests: Requests::default(),
@@ -203,7 +206,10 @@ impl Seat {
 
     /// Whether the seat serves: connected, with its subscriptions.
     pub fn is_serving(&self) -> bool {
-        self.is_up() && self.denied_subscriptions.is_empty() && self.stopping.is_none()
+        self.is_up()
+            && self.denied_subscriptions.is_empty()
+            && self.subscriptions_over_limit == 0
+            && self.stopping.is_none()
     }
 
     const fn is_up(&self) -> bool {
@@ -264,6 +270,13 @@ impl Seat {
             }
         }
         self.end_if_done(now);
+    }
+
+    /// The subjects that a connection subscribes, in this order: its inbox, the verb, the services API.
+    pub fn subscriptions(&self) -> Vec<String> {
+        let answers = format!("{}.*", self.inbox());
+        let monitoring = Monitor::subjects(&self.settings.identity.id);
+        [answers, VERB.to_owned()].into_iter().chain(monitoring).collect()
     }
 
     /// What the subjects of all answers to this seat start with, but for those in bulk.

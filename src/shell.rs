@@ -14,8 +14,7 @@ use crate::config::Connection;
 use crate::exit::Exit;
 use crate::seat::{self, Action, Event, Seat};
 use crate::wire::answer::Identity;
-use crate::wire::service::Monitor;
-use crate::wire::{QUEUE, SERVICE, VERB};
+use crate::wire::{QUEUE, SERVICE};
 use ::log::{error, log, warn};
 use bulk::Bulk;
 use crossbeam_channel::{Receiver, Select, never};
@@ -338,25 +337,17 @@ impl Shell {
 
     /// The answers of the bus first, then the verb at [`VERB_PLACE`], then monitoring.
     fn subscriptions(&self) -> Vec<Subscribe> {
-        let answers = Subscribe {
-            subject: format!("{}.*", self.seat.inbox()),
-            queue: None,
-            limit: MAX_UNTAKEN_ANSWERS,
-            listens: false,
-        };
-        let verb = Subscribe {
-            subject: VERB.to_owned(),
-            queue: Some(QUEUE),
-            limit: MAX_UNTAKEN_REQUESTS,
-            listens: true,
-        };
-        let monitoring = Monitor::subjects(&self.identity.id).map(|subject| Subscribe {
+        let subscribe = |(place, subject): (usize, String)| Subscribe {
             subject,
-            queue: None,
-            limit: MAX_UNTAKEN_MONITORING,
-            listens: true,
-        });
-        [answers, verb].into_iter().chain(monitoring).collect()
+            queue: (place == VERB_PLACE).then_some(QUEUE),
+            limit: match place {
+                0 => MAX_UNTAKEN_ANSWERS,
+                VERB_PLACE => MAX_UNTAKEN_REQUESTS,
+                _ => MAX_UNTAKEN_MONITORING,
+            },
+            listens: place > 0,
+        };
+        self.seat.subscriptions().into_iter().enumerate().map(subscribe).collect()
     }
 
     fn attempt_became(&mut self, life: Life) -> ControlFlow<Exit> {

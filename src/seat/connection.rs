@@ -44,13 +44,18 @@ impl Seat {
         }
         self.link = Link::Up { server, max_payload, move_at: None, since: now, attempts };
         self.denied_subscriptions.clear();
+        self.subscriptions_over_limit = 0;
         self.abandon_calls();
         // It may lead to another bus than this one.
         self.close_bulk(now);
         if self.stopping.is_some() {
             self.actions.push(Action::StopListening);
         }
-        self.begin_duties(now);
+        if self.stopping.is_none() {
+            let jitter = self.jitter();
+            self.pass.connected(now, jitter);
+            self.presence.request(now);
+        }
     }
 
     /// What the seat does of itself begins at once, if there is a connection and the seat is not about to end.
@@ -109,14 +114,21 @@ impl Seat {
                 return self.bulk_down(words, now);
             }
             self.denied_subscriptions.insert(subject.to_owned());
-            // A right that is granted later takes effect on the next connection only.
-            if let Link::Up { move_at, .. } = &mut self.link {
-                move_at.get_or_insert(now + TRY_RIGHTS_AGAIN);
-            }
+            self.connect_again_for_rights(now);
+        } else if lower.starts_with("maximum subscriptions exceeded") {
+            self.subscriptions_over_limit += 1;
+            self.connect_again_for_rights(now);
         } else if lower.starts_with("permissions violation for publish") {
             for call in self.calls.denied(subject) {
                 self.fail(&call, Cause::Denied(words.to_owned()), now);
             }
+        }
+    }
+
+    /// A right that is granted later takes effect on the next connection only.
+    const fn connect_again_for_rights(&mut self, now: Duration) {
+        if let Link::Up { move_at: move_at @ None, .. } = &mut self.link {
+            *move_at = Some(now.saturating_add(TRY_RIGHTS_AGAIN));
         }
     }
 

@@ -115,6 +115,15 @@ impl Seat {
         for subject in &self.denied_subscriptions {
             missing.push(format!("the bus denies the subscription of {subject:?}: grant the seat the rights that mesh-provisioner permissions seat prints"));
         }
+        if self.subscriptions_over_limit > 0 {
+            let subjects = self.subscriptions();
+            let made = subjects.len().saturating_sub(self.subscriptions_over_limit);
+            let first = subjects.get(made).or(subjects.last()).map_or("", String::as_str);
+            missing.push(format!(
+                "the server made {made} of {} subscriptions, and not that of {first:?}: raise max_subs of the seat's account",
+                subjects.len()
+            ));
+        }
         match self.pass.last() {
             _ if self.is_verified(now) => missing.extend(self.pass.contest().map(pass::contest)),
             Some((_, Err(why))) => missing.push(why.clone()),

@@ -37,6 +37,8 @@ pub(super) struct Pass {
     /// Somebody asked for another pass while one was under way.
     again: bool,
     failures: u32,
+    /// How many connections in a row ended during a pass.
+    interrupted: u32,
     /// How many passes in a row, up to the last, had to restore what another client had changed.
     restored: u32,
     /// When the pass under way last heard something.
@@ -102,6 +104,7 @@ impl Pass {
             due: None,
             again: false,
             failures: 0,
+            interrupted: 0,
             restored: 0,
             heard: Duration::ZERO,
             verified: None,
@@ -138,7 +141,17 @@ impl Pass {
         self.every
     }
 
-    /// Asks for a pass at once: the connection is up, or somebody said so.
+    /// Asks for a pass since a connection came up: at once, unless the connections before ended during their passes.
+    /// A server whose disk hangs stops answering on the connection that writes; the seat then serves what needs no
+    /// bucket for longer and longer before it tries again.
+    pub(super) fn connected(&mut self, now: Duration, jitter: f64) {
+        self.due = Some(match self.interrupted.checked_sub(2) {
+            None => now,
+            Some(before) => now + retry_wait(before, jitter),
+        });
+    }
+
+    /// Asks for a pass at once.
     pub(super) fn request(&mut self, now: Duration) {
         match self.stage {
             Stage::Idle => self.due = Some(now),
@@ -148,6 +161,7 @@ impl Pass {
 
     /// The connection is gone: what is under way has an unknown outcome and is read again once it is back.
     pub(super) fn interrupt(&mut self) {
+        self.interrupted += u32::from(!matches!(self.stage, Stage::Idle));
         self.stage = Stage::Idle;
         self.due = None;
         self.again = false;
@@ -249,6 +263,7 @@ impl Pass {
 
     fn finish(&mut self, outcome: Result<Tally, String>, now: Duration, jitter: f64) {
         self.stage = Stage::Idle;
+        self.interrupted = 0;
         let wait = match &outcome {
             Ok(tally) => {
                 self.failures = 0;

@@ -97,3 +97,25 @@ fn an_answer_fits_the_bound_that_the_server_has_now() {
     let lines = play.tell(asked("_INBOX.a", r#"{"what":"health"}"#)).lines();
     assert!(lines[1].starts_with("to _INBOX.a: 503 the answer has"), "{lines:?}");
 }
+
+#[test]
+fn connections_that_end_during_the_pass_are_followed_by_longer_and_longer_service_without_one() {
+    let mut play = Play::new();
+    let mut waits = Vec::new();
+    for _ in 0..9 {
+        while !play.due().lines().contains(&"connect".to_owned()) {}
+        let mut lines = play.tell(up("n1")).lines();
+        let since = play.now;
+        let begins = |lines: &[String]| lines.iter().any(|line| line.contains("STREAM.INFO"));
+        while !begins(&lines) {
+            lines = play.due().lines();
+        }
+        waits.push(play.now.saturating_sub(since).as_secs());
+        play.tell(down("server unresponsive")).lines();
+    }
+    // At once twice, then 1 s doubling to a minute, less at most a quarter.
+    assert_eq!(waits[..2], [0, 0]);
+    for (wait, most) in waits[2..].iter().zip([1, 2, 4, 8, 16, 32, 60]) {
+        assert!((most * 7 / 10..=most).contains(wait), "{waits:?}");
+    }
+}

@@ -186,3 +186,18 @@ fn c6_hearing_the_monitors() {
         }
     }
 }
+
+#[test]
+fn f04_a_limit_of_subscriptions_is_no_readiness() {
+    let (server, seat) = with(Setup::shipped().append("max_subscriptions: 5"));
+    seat.wait_for_log("maximum subscriptions exceeded", PATIENCE);
+    let reader = server.client(&READER);
+    let health = reader.wait_for_missing("raise max_subs", PATIENCE);
+    assert_eq!(health["ready"], json!(false));
+    // The inbox, the verb and the three subjects of PING are there; the first of INFO is not.
+    assert_eq!(
+        health["missing"][0],
+        "the server made 5 of 11 subscriptions, and not that of \"$SRV.INFO\": raise max_subs of the seat's account"
+    );
+    assert_reads(&reader, "", "");
+}
