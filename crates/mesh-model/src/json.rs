@@ -8,10 +8,11 @@ mod read;
 
 use std::fmt::Write as _;
 
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::ser::{Error as _, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
+use crate::object::Object;
 pub use nearest::nearest;
 pub(crate) use read::text_form;
 pub use read::{At, Fields, Problem, Read};
@@ -218,11 +219,9 @@ fn build(raw: &RawValue, at: &At<'_>, depth: usize) -> Result<Json, Problem> {
             Json::List(built.collect::<Result<_, _>>()?)
         }
         b'{' => {
-            let members: Members<'_> = serde_json::from_str(text).map_err(wrong)?;
-            let mut names: Vec<&str> = members.0.iter().map(|(name, _)| name.as_str()).collect();
-            names.sort_unstable();
-            if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-                return Err(at.field(pair[0]).problem("this name stands twice"));
+            let members = Object::parse(text.as_bytes()).map_err(wrong)?;
+            if let Some(name) = members.repeated() {
+                return Err(at.field(name).problem("this name stands twice"));
             }
             let mut built = Vec::with_capacity(members.0.len());
             for (name, value) in members.0 {
@@ -237,9 +236,6 @@ fn build(raw: &RawValue, at: &At<'_>, depth: usize) -> Result<Json, Problem> {
 
 /// A list, its items unread.
 struct Items<'a>(Vec<&'a RawValue>);
-/// An object, its members' values unread.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
-
 impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Reader;
@@ -257,26 +253,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
             }
         }
         deserializer.deserialize_seq(Reader)
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Members<'de>;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(Reader)
     }
 }
 

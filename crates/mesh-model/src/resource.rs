@@ -72,7 +72,7 @@ pub enum What {
     Network(Network),
     User(User),
     Process(Process),
-    Container(Container),
+    Container(Box<Container>),
     Action(Action),
     Opening(Opening),
 }
@@ -92,7 +92,7 @@ impl Read for Resource {
             Kind::Network => What::Network(Network::read(&mut fields)?),
             Kind::User => What::User(User::read(&mut fields)?),
             Kind::Process => What::Process(Process::read(&mut fields)?),
-            Kind::Container => What::Container(Container::read(&mut fields)?),
+            Kind::Container => What::Container(Box::new(Container::read(&mut fields)?)),
             Kind::Action => What::Action(Action::read(&mut fields)?),
             Kind::Opening => What::Opening(Opening::read(&mut fields)?),
         };

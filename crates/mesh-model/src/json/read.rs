@@ -18,11 +18,13 @@ pub enum At<'a> {
 
 impl<'a> At<'a> {
     /// The member `name` of the value here.
+    #[must_use]
     pub fn field(&'a self, name: &'a str) -> At<'a> {
         At::Field(self, name)
     }
 
     /// The item of that index of the list here.
+    #[must_use]
     pub fn index(&'a self, place: usize) -> At<'a> {
         At::Index(self, place)
     }
@@ -267,7 +269,7 @@ mod tests {
         );
         assert_eq!(problem(r#"[{"number":70000}]"#), "[0].number: 70000 is no whole number from 0 to 65535");
         assert_eq!(problem(r#"[{"number":"1"}]"#), "[0].number: is a string where a number belongs");
-        assert_eq!(problem(r#"{}"#), "is an object where a list belongs");
+        assert_eq!(problem("{}"), "is an object where a list belongs");
     }
 
     #[test]

@@ -72,7 +72,9 @@ impl Draft {
                 match (name.as_str(), &mut *value) {
                     ("id", id) => *id = prefixed(id),
                     ("restart-on" | "reload-on", Json::List(items)) => {
-                        items.iter_mut().for_each(|item| *item = prefixed(item));
+                        for item in items {
+                            *item = prefixed(item);
+                        }
                     }
                     _ => {}
                 }

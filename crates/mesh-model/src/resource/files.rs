@@ -58,7 +58,6 @@ impl Access {
 
 /// A file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a field that authors write")]
 pub struct File {
     /// Whose file it is, and where.
     pub place: Placed,

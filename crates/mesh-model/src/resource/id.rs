@@ -31,6 +31,7 @@ impl Id {
     }
 
     /// The same id below `token`.
+    #[must_use]
     pub fn below(&self, token: &str) -> Id {
         Id(format!("{token}.{}", self.own()))
     }

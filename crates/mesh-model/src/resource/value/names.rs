@@ -70,8 +70,7 @@ checked_text!(
     |text| {
         text.len() >= 2
             && made_of(text, alphanumeric, |b| alphanumeric(b) || matches!(b, b'_' | b'.' | b'-'))
-            && !text.ends_with(".next")
-            && !text.ends_with(".prev")
+            && !matches!(text.rsplit_once('.'), Some((_, "next" | "prev")))
     }
 );
 
