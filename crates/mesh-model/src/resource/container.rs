@@ -1,7 +1,7 @@
 //! Containers: running, run once, or scheduled.
 
+use core::net::IpAddr;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use serde::Serialize;
 
