@@ -1,0 +1,370 @@
+//! The order of one apply: what is no longer declared goes first, then everything is made as declared, in order. The
+//! engine asks, orders steps, and says how each resource ended; whoever drives it does the rest.
+//!
+//! Pure, as the steppers are: it is driven by `next` and told by `learned` and `performed`.
+
+mod remember;
+mod request;
+mod work;
+
+pub use request::{Family, Request, Scope};
+
+use crate::decide::{self, Move, Remember, View};
+use crate::desired::Desired;
+use crate::facts::{Answer, Facts, Question, Touch};
+use crate::outcome::{Failure, Gate, Outcome, Verdict};
+use crate::record::{Entry, Intent, Memory};
+use crate::step::Step;
+use crate::target::{Kind, Origin, Target};
+use remember::{after, entries};
+use std::collections::BTreeSet;
+use work::{Job, Phase, Work, let_go, orphans};
+
+/// How many plain steps share one sync at most.
+const MAX_GROUP: usize = 256;
+
+/// What the engine wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Ask the machine, and tell [`Engine::learned`].
+    Look(Vec<Question>),
+    /// Store these entries before going on.
+    Store(Vec<Entry>),
+    /// Store the intents, perform the steps in order, and tell [`Engine::performed`].
+    Do(Vec<Task>),
+    /// Store the entries of all of them, then report them.
+    Ended(Vec<Ended>),
+    /// Let this time pass, and call [`Engine::next`] again.
+    Wait {
+        /// In milliseconds.
+        ms: u64,
+    },
+    /// Everything has ended.
+    Done,
+}
+
+/// One step, and what has to be stored before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Which resource it is for; given back to [`Engine::performed`].
+    pub work: usize,
+    /// What is to be done.
+    pub step: Step,
+    /// To be stored first; the driver names the temporary.
+    pub intent: Intent,
+}
+
+/// How one resource ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Which work it was.
+    pub work: usize,
+    /// The resource's id.
+    pub id: String,
+    /// Who declared it.
+    pub origin: Origin,
+    /// What it is about.
+    pub target: Target,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// What was asked to read it back.
+    pub asked: Vec<Question>,
+    /// To be stored.
+    pub entries: Vec<Entry>,
+}
+
+/// One apply.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub struct Engine {
+    work: Vec<Work>,
+    facts: Facts,
+    changed: BTreeSet<String>,
+    entries: Vec<Entry>,
+    untaken: BTreeSet<Origin>,
+    owners: bool,
+    plan: bool,
+    surveyed: bool,
+    settled: bool,
+    gated: bool,
+}
+
+impl Engine {
+    /// Orders what is to be done.
+    pub fn new(request: Request, memory: &Memory) -> Self {
+        let Request { desired, scope, adopted, untaken, owners, plan } = request;
+        let declared: BTreeSet<Target> = desired.iter().map(Desired::target).collect();
+        let mut work = orphans(memory, &scope, &declared, adopted);
+        // An adoption's guard comes down only when everything stands without it.
+        work.retain(|work| work.phase != Phase::Late || scope.waiting.is_empty());
+        work.extend(let_go(memory, &scope, &declared));
+        for (place, desired) in (0..).zip(desired) {
+            work.push(Work::apply(place, desired, adopted));
+        }
+        work.sort_by_key(|work| work.phase);
+        Self {
+            work,
+            facts: Facts::default(),
+            changed: BTreeSet::new(),
+            entries: Vec::new(),
+            untaken,
+            owners,
+            plan,
+            surveyed: false,
+            settled: false,
+            gated: false,
+        }
+    }
+
+    /// Whether a failure kept other resources from being attempted.
+    pub const fn gated(&self) -> bool {
+        self.gated
+    }
+
+    /// Takes the answers to what was asked.
+    pub fn learned(&mut self, answers: impl IntoIterator<Item = (Question, Answer)>) {
+        for (question, answer) in answers {
+            self.facts.learn(question, answer);
+        }
+    }
+
+    /// Takes how a step went.
+    pub fn performed(&mut self, task: Task, result: Result<(), Failure>) {
+        self.facts.forget(&task.step.touches());
+        let work = &mut self.work[task.work];
+        match result {
+            Ok(()) => {
+                self.entries.extend(after(&task.step, &work.before));
+                work.did.push(task.step);
+            }
+            Err(failure) => work.end = Some((failure.verdict(), Remember::Same)),
+        }
+    }
+
+    /// What is wanted next.
+    #[must_use]
+    pub fn next(&mut self, memory: &Memory) -> Next {
+        if !self.surveyed {
+            self.surveyed = true;
+            let questions = self.survey(memory);
+            if !questions.is_empty() {
+                return Next::Look(questions);
+            }
+        }
+        if !self.entries.is_empty() {
+            return Next::Store(std::mem::take(&mut self.entries));
+        }
+        loop {
+            if let Some(ended) = self.tell(memory) {
+                return Next::Ended(ended);
+            }
+            let open = |work: &Work| work.end.is_none() && (self.settled || work.settles.is_none());
+            let Some(first) = self.work.iter().position(open) else {
+                match self.settle() {
+                    Some(next) => return next,
+                    None => return Next::Done,
+                }
+            };
+            if let Some(next) = self.window(first, memory) {
+                return next;
+            }
+        }
+    }
+
+    /// All that can be asked at once, before anything is done.
+    fn survey(&mut self, memory: &Memory) -> Vec<Question> {
+        let mut questions = BTreeSet::new();
+        for index in 0..self.work.len() {
+            if let Move::Look(wanted) = self.decide(index, memory) {
+                self.asks(index, &wanted);
+                questions.extend(wanted);
+            }
+        }
+        questions.into_iter().collect()
+    }
+
+    fn asks(&mut self, index: usize, wanted: &[Question]) {
+        let asked = &mut self.work[index].asked;
+        for question in wanted {
+            if !asked.contains(question) {
+                asked.push(question.clone());
+            }
+        }
+    }
+
+    fn decide(&self, index: usize, memory: &Memory) -> Move {
+        let work = &self.work[index];
+        let view = View {
+            facts: &self.facts,
+            before: &work.before,
+            memory,
+            target: &work.target,
+            did: &work.did,
+            changed: &self.changed,
+            settled: self.settled,
+            owners: self.owners,
+        };
+        match &work.job {
+            Job::Apply(desired) => self.hold(work, desired, decide::next(desired, &view), memory),
+            Job::Remove => decide::next_orphan(&view),
+            Job::LetGo => {
+                let verdict = Verdict::new(Outcome::Forgotten, "no longer declared; left as found");
+                Move::Done(verdict, Remember::Same)
+            }
+        }
+    }
+
+    /// On an adopted node, what was found and would change is held until its module is taken.
+    fn hold(&self, work: &Work, desired: &Desired, decided: Move, memory: &Memory) -> Move {
+        if !self.untaken.contains(&desired.origin) || !work.did.is_empty() {
+            return decided;
+        }
+        let held = |news| Verdict::new(Outcome::Held { news }, "found on the machine; left as found");
+        if memory.holds.contains_key(&work.target) {
+            return Move::Done(held(false), Remember::Same);
+        }
+        let ours = memory.records.contains_key(&work.target) || memory.intents.contains_key(&work.target);
+        match decided {
+            Move::Do(_, Verdict { outcome: Outcome::Updated, .. }) if !ours => {
+                Move::Done(held(true), Remember::Same)
+            }
+            other => other,
+        }
+    }
+
+    /// Goes on with the first open work, and with those after it that can share its looks and syncs.
+    fn window(&mut self, first: usize, memory: &Memory) -> Option<Next> {
+        let phase = self.work[first].phase;
+        let mut looks = BTreeSet::new();
+        let mut group: Vec<Task> = Vec::new();
+        let mut touched: Vec<Touch> = Vec::new();
+        for index in first..self.work.len() {
+            let work = &self.work[index];
+            if work.phase != phase || group.len() == MAX_GROUP {
+                break;
+            }
+            if work.end.is_some() || (work.settles.is_some() && !self.settled) {
+                continue;
+            }
+            let alone = !work.target.kind.is_of_files();
+            if alone && index != first {
+                break;
+            }
+            // What is decided now must not rest on facts that a step before it changes.
+            if touched.iter().any(|touch| work.asked.iter().any(|question| touch.reaches(question))) {
+                break;
+            }
+            match self.decide(index, memory) {
+                Move::Look(wanted) => {
+                    self.asks(index, &wanted);
+                    looks.extend(wanted);
+                }
+                Move::Do(_, verdict) if self.plan => {
+                    self.work[index].end = Some((verdict, Remember::Same));
+                }
+                Move::Do(step, _) => {
+                    touched.push(step.touches());
+                    group.push(self.task(index, step));
+                }
+                Move::Settle { after_ms } => self.work[index].settles = Some(after_ms),
+                Move::Done(verdict, remember) => self.work[index].end = Some((verdict, remember)),
+            }
+            if alone {
+                break;
+            }
+        }
+        if !looks.is_empty() {
+            return Some(Next::Look(looks.into_iter().collect()));
+        }
+        if group.is_empty() { None } else { Some(Next::Do(group)) }
+    }
+
+    fn task(&mut self, index: usize, step: Step) -> Task {
+        let work = &mut self.work[index];
+        if work.did.is_empty() {
+            work.before = self.facts.only(&work.asked);
+        }
+        let intent = Intent {
+            target: work.target.clone(),
+            id: work.id.clone(),
+            origin: work.origin.clone(),
+            place: work.place,
+            creates: step.creates(),
+            digest: step.digest().cloned(),
+            temporary: None,
+        };
+        Task { work: index, step, intent }
+    }
+
+    /// Reports the leading works that have ended.
+    fn tell(&mut self, memory: &Memory) -> Option<Vec<Ended>> {
+        let mut ended = Vec::new();
+        for index in 0..self.work.len() {
+            let work = &self.work[index];
+            if work.told {
+                continue;
+            }
+            let Some((verdict, remember)) = work.end.clone() else {
+                // What settles is reported when it has settled; the others do not wait for it.
+                if work.settles.is_some() && !self.settled {
+                    continue;
+                }
+                break;
+            };
+            let entries = if self.plan { Vec::new() } else { entries(work, &verdict, remember, memory) };
+            let (id, origin) = (work.id.clone(), work.origin.clone());
+            let (target, asked) = (work.target.clone(), work.asked.clone());
+            self.work[index].told = true;
+            self.close_gates(index, &verdict);
+            if verdict.outcome.effect().triggers {
+                self.changed.insert(id.clone());
+            }
+            ended.push(Ended { work: index, id, origin, target, verdict, asked, entries });
+        }
+        if ended.is_empty() { None } else { Some(ended) }
+    }
+
+    /// What a failure keeps from being attempted.
+    fn close_gates(&mut self, index: usize, verdict: &Verdict) {
+        let failed = matches!(verdict.outcome, Outcome::Failed | Outcome::NotAnswered);
+        let (phase, id) = (self.work[index].phase, self.work[index].id.clone());
+        let origin = self.work[index].origin.clone();
+        let gates = self.work[index].target.kind == Kind::Action;
+        for later in &mut self.work[index + 1..] {
+            if later.end.is_some() {
+                continue;
+            }
+            let gate = match phase {
+                Phase::Guard if failed => Gate::Guard(id.clone()),
+                Phase::Apply if failed && gates && later.origin == origin && later.phase == phase => {
+                    Gate::Failed(id.clone())
+                }
+                // An adoption's guard comes down only when everything stands without it.
+                _ if !verdict.outcome.is_well() && later.phase == Phase::Late => {
+                    later.end = Some((Verdict::plain(Outcome::Waiting), Remember::Same));
+                    later.told = true;
+                    continue;
+                }
+                _ => continue,
+            };
+            self.gated = true;
+            let detail = match &gate {
+                Gate::Failed(id) => format!("not attempted, since {id} failed"),
+                Gate::Guard(id) => format!("not attempted, since the guard {id} could not be put up"),
+                Gate::Firewall => "not attempted, since the firewall is not supported".to_owned(),
+            };
+            later.end = Some((Verdict::new(Outcome::NotAttempted(gate), detail), Remember::Same));
+        }
+    }
+
+    /// Once everything else is done, what was started is looked at again, all of it together.
+    fn settle(&mut self) -> Option<Next> {
+        let longest =
+            self.work.iter().filter(|work| work.end.is_none()).filter_map(|work| work.settles).max()?;
+        self.settled = true;
+        let waiting = self.work.iter().filter(|work| work.end.is_none());
+        let asked: Vec<_> = waiting.flat_map(|work| work.asked.iter().cloned()).collect();
+        self.facts.forget(&Touch::These(asked));
+        Some(Next::Wait { ms: longest })
+    }
+}

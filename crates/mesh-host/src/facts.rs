@@ -1,0 +1,190 @@
+//! What is asked of the machine, and what it answered. A question has three answers: yes, no, and *not answered*.
+
+use crate::digest::{Digest, Digests};
+use std::collections::BTreeMap;
+
+/// One question about the machine. Questions are asked in batches.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Question {
+    /// What is at this path.
+    Path(String),
+    /// What is at this path, with the digests of its content if it is a regular file.
+    Content {
+        /// An absolute path.
+        path: String,
+        /// Whether the keyed digest is wanted too.
+        keyed: bool,
+    },
+    /// The numbers of an owner: `user`, `user:group` or `uid:gid`.
+    Owner(String),
+}
+
+/// What kind of thing is at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    Regular,
+    /// A directory with this number of entries.
+    Directory {
+        /// How many entries it holds, without `.` and `..`.
+        entries: u64,
+    },
+    /// A symbolic link that leads there.
+    Link(String),
+    /// Anything else, in words: "a FIFO".
+    Other(&'static str),
+}
+
+impl FileKind {
+    /// In words, for messages.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Regular => "a regular file".to_owned(),
+            Self::Directory { .. } => "a directory".to_owned(),
+            Self::Link(to) => format!("a link to {to}"),
+            Self::Other(words) => (*words).to_owned(),
+        }
+    }
+}
+
+/// What was found at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathFact {
+    /// What it is.
+    pub kind: FileKind,
+    /// Twelve bits.
+    pub mode: u32,
+    /// The owner's number.
+    pub uid: u32,
+    /// The group's number.
+    pub gid: u32,
+    /// In bytes.
+    pub size: u64,
+    /// Whether something is mounted there.
+    pub mounted: bool,
+    /// Which version of the thing this was: compared again right before it is replaced.
+    pub stamp: Stamp,
+    /// Of a regular file, if its content was asked for.
+    pub digests: Option<Digests>,
+}
+
+impl PathFact {
+    /// Whether it is a regular file.
+    pub fn is_regular(&self) -> bool {
+        self.kind == FileKind::Regular
+    }
+
+    /// Whether it is a regular file with this content.
+    pub fn has(&self, digest: &Digest) -> bool {
+        self.digests.as_ref().is_some_and(|digests| digests.contains(digest))
+    }
+}
+
+/// Which version of a file was looked at: any change gives another stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Stamp {
+    /// The device's number.
+    pub device: u64,
+    /// The inode's number.
+    pub inode: u64,
+    /// When the inode changed, in nanoseconds since 1970.
+    pub changed_ns: i128,
+}
+
+/// What is known of a path: where it lies, and what is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathAnswer {
+    /// The mount point under which it lies, or would lie.
+    pub mount: String,
+    /// What is there, if anything.
+    pub found: Option<PathFact>,
+}
+
+/// A true answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// To [`Question::Path`] and [`Question::Content`].
+    Path(PathAnswer),
+    /// To [`Question::Owner`].
+    Owner {
+        /// The user's number.
+        uid: u32,
+        /// The group's number.
+        gid: u32,
+    },
+    /// To a question about a thing that has a name: there is none of that name.
+    Absent,
+    /// The question can be answered, and the answer forbids to go on: a link in the path, an owner who is not trusted.
+    Refused(String),
+    /// Nobody answered in time, or the answer made no sense. Nothing is created, removed or forgotten on the strength
+    /// of it.
+    NotAnswered(String),
+}
+
+/// All that is known of the machine right now. A step removes what it touched, so it is looked at again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts(BTreeMap<Question, Answer>);
+
+impl Facts {
+    /// What was answered, if it was asked and nothing has touched it since.
+    pub fn get(&self, question: &Question) -> Option<&Answer> {
+        self.0.get(question)
+    }
+
+    /// Takes an answer.
+    pub fn learn(&mut self, question: Question, answer: Answer) {
+        self.0.insert(question, answer);
+    }
+
+    /// Drops what a step may have changed.
+    pub fn forget(&mut self, touch: &Touch) {
+        match touch {
+            Touch::Everything => self.0.clear(),
+            Touch::These(questions) => questions.iter().for_each(|question| drop(self.0.remove(question))),
+        }
+    }
+
+    /// Keeps the answers to `questions` alone.
+    #[must_use]
+    pub fn only(&self, questions: &[Question]) -> Self {
+        let known = |question: &Question| Some((question.clone(), self.0.get(question)?.clone()));
+        Self(questions.iter().filter_map(known).collect())
+    }
+}
+
+/// Which answers are no longer true after a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// Any answer may have changed: a command of somebody else ran.
+    Everything,
+    /// These alone.
+    These(Vec<Question>),
+}
+
+impl Touch {
+    /// Everything that can be asked about a path.
+    pub fn path(path: &str) -> Self {
+        let content = |keyed| Question::Content { path: path.to_owned(), keyed };
+        Self::These(vec![Question::Path(path.to_owned()), content(false), content(true)])
+    }
+
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::These(mut first), Self::These(second)) => {
+                first.extend(second);
+                Self::These(first)
+            }
+            _ => Self::Everything,
+        }
+    }
+
+    /// Whether the answer to `question` may have changed.
+    pub fn reaches(&self, question: &Question) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::These(questions) => questions.contains(question),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What can be done to the machine. A step is plain data and never holds content: that is looked up by the id of the
+//! resource when the step is performed. So a step may be written into the journal as it is.
+
+use crate::digest::Digest;
+use crate::facts::{Stamp, Touch};
+use serde::{Deserialize, Serialize};
+
+/// One effect on the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Of files and directories.
+    Files(FileStep),
+}
+
+/// The owner that something gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ids {
+    /// The user's number.
+    pub uid: u32,
+    /// The group's number.
+    pub gid: u32,
+}
+
+impl Ids {
+    /// As reports write it.
+    pub fn words(self) -> String {
+        format!("{}:{}", self.uid, self.gid)
+    }
+}
+
+/// One effect on a file or directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileStep {
+    /// Makes a directory, and the parents that it lacks (0755).
+    MakeDirectory {
+        /// Where.
+        path: String,
+        /// Twelve bits.
+        mode: u32,
+        /// `None` where owners are not managed.
+        owner: Option<Ids>,
+    },
+    /// Sets mode and owner of the directory that was looked at.
+    SetDirectory {
+        /// Where.
+        path: String,
+        /// What was looked at.
+        seen: Stamp,
+        /// Twelve bits.
+        mode: u32,
+        /// `None`: left as it is.
+        owner: Option<Ids>,
+    },
+    /// Removes an empty directory.
+    RemoveDirectory {
+        /// Where.
+        path: String,
+    },
+    /// Copies what is there into the kept originals, before it is written over for the first time.
+    Keep {
+        /// Where.
+        path: String,
+        /// What was looked at.
+        seen: Stamp,
+        /// The name among the kept originals.
+        name: String,
+    },
+    /// Writes a file anew and puts it in place by a rename, with the parents that it lacks (0755).
+    Write {
+        /// Where.
+        path: String,
+        /// Where the content comes from.
+        content: Content,
+        /// Its digest.
+        digest: Digest,
+        /// Twelve bits.
+        mode: u32,
+        /// `None` where owners are not managed.
+        owner: Option<Ids>,
+        /// What was looked at, and is replaced. `None`: nothing may be there.
+        seen: Option<Stamp>,
+        /// Writes into the file that is there instead of replacing it.
+        in_place: bool,
+    },
+    /// Unlinks a file.
+    Unlink {
+        /// Where.
+        path: String,
+        /// What was looked at.
+        seen: Stamp,
+    },
+}
+
+/// Where the content of a write comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// The filled content of the resource with this id.
+    Declared(String),
+    /// The kept original of this name.
+    Original(String),
+}
+
+impl Step {
+    /// Which answers are no longer true once it was tried.
+    pub fn touches(&self) -> Touch {
+        match self {
+            // The number of entries of the directory around it changes too.
+            Self::Files(step) => Touch::path(step.path()).and(Touch::path(parent(step.path()))),
+        }
+    }
+
+    /// Whether steps beside it may share its syncs, since it waits for nobody and changes nothing else.
+    pub const fn is_plain(&self) -> bool {
+        matches!(self, Self::Files(_))
+    }
+
+    /// The digest by which the result is known to be ours after a kill.
+    pub const fn digest(&self) -> Option<&Digest> {
+        match self {
+            Self::Files(FileStep::Write { digest, .. }) => Some(digest),
+            Self::Files(_) => None,
+        }
+    }
+
+    /// Whether it makes something where nothing was.
+    pub const fn creates(&self) -> bool {
+        matches!(self, Self::Files(FileStep::MakeDirectory { .. } | FileStep::Write { seen: None, .. }))
+    }
+
+    /// The directory in which it needs a temporary file.
+    pub fn temporary_in(&self) -> Option<&str> {
+        match self {
+            Self::Files(FileStep::Write { path, in_place: false, .. }) => Some(parent(path)),
+            Self::Files(_) => None,
+        }
+    }
+}
+
+/// The directory around an absolute path.
+pub(crate) fn parent(path: &str) -> &str {
+    match path.rsplit_once('/') {
+        Some(("", _)) | None => "/",
+        Some((parent, _)) => parent,
+    }
+}
+
+impl FileStep {
+    /// The path that it is about.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::MakeDirectory { path, .. }
+            | Self::SetDirectory { path, .. }
+            | Self::RemoveDirectory { path }
+            | Self::Keep { path, .. }
+            | Self::Write { path, .. }
+            | Self::Unlink { path, .. } => path,
+        }
+    }
+}
