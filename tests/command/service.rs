@@ -15,7 +15,7 @@ const NAME: &str = "mesh-provisioner";
 /// What the official JavaScript client sees. It is fetched into `target/` the first time.
 fn look(mesh: &Mesh) -> Value {
     let fetch = Command::new("bash")
-        .args(["-c", "source packaging/servers.sh && service_client"])
+        .args(["-c", "source packaging/lib/servers.sh && service_client"])
         .current_dir(TREE)
         .output()
         .expect("bash");

@@ -4,10 +4,10 @@ use super::{file, output, printed};
 use std::collections::BTreeSet;
 use std::process::Command;
 
-const MANUAL: &str = "packaging/man/mesh-provisioner.8";
-const BASH: &str = "packaging/completions/mesh-provisioner.bash";
-const ZSH: &str = "packaging/completions/_mesh-provisioner";
-const FISH: &str = "packaging/completions/mesh-provisioner.fish";
+const MANUAL: &str = "packaging/mesh-provisioner/mesh-provisioner.8";
+const BASH: &str = "packaging/mesh-provisioner/mesh-provisioner.bash";
+const ZSH: &str = "packaging/mesh-provisioner/_mesh-provisioner";
+const FISH: &str = "packaging/mesh-provisioner/mesh-provisioner.fish";
 
 /// The first words of the lines of one section of a `--help`.
 fn section(help: &str, title: &str) -> BTreeSet<String> {
@@ -111,7 +111,7 @@ fn zsh_and_fish_complete_every_flag_of_every_command() {
 #[test]
 fn every_variable_is_in_the_manual_and_in_the_environment_file() {
     let (config, manual, environment) =
-        (file("src/config.rs"), manual(), file("packaging/systemd/environment"));
+        (file("src/config.rs"), manual(), file("packaging/mesh-provisioner/environment"));
     let variables: BTreeSet<&str> =
         config.split('"').filter(|word| word.starts_with("NATS_") && !word.contains(' ')).collect();
     assert!(variables.len() >= 10, "{variables:?}");
@@ -119,11 +119,11 @@ fn every_variable_is_in_the_manual_and_in_the_environment_file() {
         assert!(has_word(&manual, variable), "{MANUAL} does not say {variable}");
         assert!(
             environment.contains(&format!("\n#{variable}=")),
-            "packaging/systemd/environment has no {variable}"
+            "packaging/mesh-provisioner/environment has no {variable}"
         );
     }
     for line in environment.lines().filter(|line| !line.is_empty()) {
-        assert!(line.starts_with('#'), "packaging/systemd/environment sets something: {line}");
+        assert!(line.starts_with('#'), "packaging/mesh-provisioner/environment sets something: {line}");
     }
 }
 

@@ -5,7 +5,7 @@ use mesh_provisioner::exit::Exit;
 use std::fs;
 use std::process::Command;
 
-const UNIT: &str = "packaging/systemd/mesh-provisioner.service";
+const UNIT: &str = "packaging/mesh-provisioner/mesh-provisioner.service";
 
 #[test]
 fn systemd_takes_the_unit_without_a_word() {
@@ -40,6 +40,8 @@ fn it_is_started_again_until_a_person_is_needed() {
     let (usage, configuration) = (Exit::Usage.code(), Exit::Configuration.code());
     for line in [
         "Type=notify",
+        // Neither procps nor util-linux has to be there: the shell's own `kill`.
+        "ExecReload=/bin/sh -c 'kill -HUP $MAINPID'",
         "Restart=always",
         "StartLimitIntervalSec=0",
         &format!("RestartPreventExitStatus={usage} {configuration}"),

@@ -13,11 +13,11 @@ fn first<'a>(text: &'a str, before: &str) -> &'a str {
 #[test]
 fn version_changelog_and_package_agree() {
     assert_eq!(first(&file("CHANGELOG.md"), "## "), VERSION, "CHANGELOG.md");
-    let package = file("packaging/debian/changelog");
+    let package = file("packaging/mesh-provisioner/changelog");
     let (upstream, revision) = first(&package, "mesh-provisioner (").rsplit_once('-').unwrap();
-    assert_eq!(upstream, VERSION, "packaging/debian/changelog");
+    assert_eq!(upstream, VERSION, "packaging/mesh-provisioner/changelog");
     assert!(revision.parse::<u32>().is_ok_and(|revision| revision > 0), "{revision}");
-    let manual = file("packaging/man/mesh-provisioner.8").replace("\\-", "-");
+    let manual = file("packaging/mesh-provisioner/mesh-provisioner.8").replace("\\-", "-");
     assert_eq!(first(&manual, ".TH MESH-PROVISIONER 8 \"\" \"mesh-provisioner "), VERSION, "the manual");
 }
 

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Sourced after servers.sh: a bus of its own on loopback with the shipped accounts, and what is started on it. Whatever
-# is started and written outside target/ is gone at the end. Several may run side by side.
+# is started and written outside $target is gone at the end. Several may run side by side.
 #
 # Whoever sources it sets `server` (a nats-server), `mesh_provisioner` and, to load the sample, `load_sample`.
 #
@@ -9,8 +9,8 @@
 nodes=(attic cellar garage)
 declare -A password
 # The processes that are stopped at the end.
-bus='' seat='' interrupted=false
-directory=$(mktemp -d "${TMPDIR:-/tmp}/mesh-${0##*/}.XXXXXXXX")
+bus='' seat=''
+own_directory
 
 # stop PID: asks it to end, and insists after ten seconds.
 stop() {
@@ -18,28 +18,22 @@ stop() {
     timeout 10 tail --pid="$1" --sleep-interval=0.1 -f /dev/null || kill -KILL "$1"
 }
 
-# What a script has to let go of first; it may say so with a function of its own.
-let_go() {
-    :
+stop_all() {
+    local pid
+    for pid in $seat $bus; do stop "$pid"; done
 }
 
-clean_up() {
-    local status=$? log pid
-    trap '' INT TERM HUP
-    if ((status != 0)) && ! $interrupted; then
-        for log in "$directory"/*.log; do
-            [[ -e $log ]] || continue
-            say "-- the last lines of ${log##*/}"
-            tail -n 20 "$log" >&2
-        done
-    fi
-    let_go
-    for pid in $seat $bus; do stop "$pid"; done
-    rm -rf "$directory"
-    exit "$status"
+# show_logs STATUS: the end of every log, when the script failed.
+show_logs() {
+    local log
+    if (($1 == 0)) || $interrupted; then return; fi
+    for log in "$directory"/*.log; do
+        [[ -e $log ]] || continue
+        say "-- the last lines of ${log##*/}"
+        tail -n 20 "$log" >&2
+    done
 }
-trap clean_up EXIT
-trap 'interrupted=true; exit 130' INT TERM HUP
+at_end+=(stop_all show_logs)
 
 # within SECONDS WHAT COMMAND...: tries the command until it succeeds.
 within() {
