@@ -3,6 +3,7 @@
 pub mod answer;
 pub mod request;
 pub mod service;
+mod strict;
 
 /// The verb that the seat answers.
 pub const VERB: &str = "mesh-provisioner.provisioning";

@@ -1,6 +1,7 @@
 //! The answer body of the verb. Entries are rendered one by one, so that a page ends before it outgrows a message.
 
 use super::request::What;
+use super::strict;
 use data_encoding::BASE64;
 use mesh_jetstream::message::Headers;
 use mesh_model::bucket::{Bucket, Malformed, Why};
@@ -40,7 +41,7 @@ pub struct AsOf {
 pub enum Value<'a> {
     /// JSON, digit for digit.
     Json(&'a RawValue),
-    /// UTF-8 that is not JSON, and why it is not.
+    /// UTF-8 that is not JSON, or JSON that strict readers refuse: why.
     Text(&'a str, String),
     /// Bytes that are not UTF-8.
     Bytes(&'a [u8]),
@@ -54,8 +55,13 @@ impl<'a> Value<'a> {
         match std::str::from_utf8(bytes) {
             Err(_) => Value::Bytes(bytes),
             Ok(text) => match serde_json::from_str::<&RawValue>(text) {
-                Ok(json) => Value::Json(json),
-                Err(why) => Value::Text(text, why.to_string()),
+                Ok(json) => match strict::fault(text) {
+                    None => Value::Json(json),
+                    Some(why) => {
+                        Value::Text(text, format!("the value is JSON that many readers refuse: {why}"))
+                    }
+                },
+                Err(why) => Value::Text(text, format!("the value is not JSON: {why}")),
             },
         }
     }
@@ -65,7 +71,7 @@ impl<'a> Value<'a> {
         match self {
             Value::Json(_) | Value::None => None,
             Value::Text("", _) => Some(Malformed::new(Why::Json, "the value is empty")),
-            Value::Text(_, why) => Some(Malformed::new(Why::Json, format!("the value is not JSON: {why}"))),
+            Value::Text(_, why) => Some(Malformed::new(Why::Json, why.as_str())),
             Value::Bytes(_) => Some(Malformed::new(Why::Json, "the value is not JSON: it is not UTF-8")),
         }
     }
@@ -408,6 +414,15 @@ mod tests {
             fault,
             Some((Why::Json, "the value is not JSON: expected value at line 1 column 1".to_owned()))
         );
+        let (json, fault) = given(br#"{"node":"\ud800"}"#);
+        assert!(json.contains(r#""text":"{\"node\":\"\\ud800\"}","revision""#), "{json}");
+        let detail =
+            "the value is JSON that many readers refuse: half of a surrogate pair stands alone in it";
+        assert_eq!(fault, Some((Why::Json, detail.to_owned())));
+        let (json, fault) = given("[".repeat(5_000).as_bytes());
+        assert!(json.contains(r#""text":"[[["#) && fault.is_some(), "{json}");
+        let (json, fault) = given(format!("{}{}", "[".repeat(5_000), "]".repeat(5_000)).as_bytes());
+        assert!(json.contains(r#""text":"[[["#) && fault.is_some(), "{json}");
         let (json, fault) = given(b"\xff\xfe");
         assert!(json.contains(r#""module":"web","base64":"//4=","revision""#), "{json}");
         assert_eq!(fault, Some((Why::Json, "the value is not JSON: it is not UTF-8".to_owned())));

@@ -82,7 +82,7 @@ pub enum Header<'a> {
     Missing,
     /// One value.
     One(&'a str),
-    /// Several values.
+    /// Several values, not all of them equal.
     Several,
 }
 
@@ -104,10 +104,10 @@ impl<'a> Header<'a> {
 impl<'a> FromIterator<&'a str> for Header<'a> {
     fn from_iter<I: IntoIterator<Item = &'a str>>(values: I) -> Self {
         let mut values = values.into_iter();
-        match (values.next(), values.next()) {
-            (None, _) => Header::Missing,
-            (Some(value), None) => Header::One(value),
-            _ => Header::Several,
+        match values.next() {
+            None => Header::Missing,
+            Some(value) if values.all(|other| other == value) => Header::One(value),
+            Some(_) => Header::Several,
         }
     }
 }
@@ -125,8 +125,7 @@ where
                 subject: single("Nats-Subject")?.to_owned(),
                 sequence: number("Nats-Sequence")?,
                 at: single("Nats-Time-Stamp")?.to_owned(),
-                deleted: !matches!(header(headers::OPERATION), Header::Missing | Header::One("PUT"))
-                    || header(headers::MARKER) != Header::Missing,
+                deleted: headers::says_deleted(header(headers::OPERATION), header(headers::MARKER)),
                 header_fault: None,
                 value: body,
             },

@@ -1,4 +1,7 @@
-//! Headers of a stored message that say what it is.
+//! Headers of a stored message. A bucket may be read in two ways, and both must find the same in them: repeated equal
+//! values count once, a line that begins with white space continues the one before.
+
+use crate::direct_get::Header;
 
 /// The header that says what a write did to its key.
 pub(crate) const OPERATION: &str = "KV-Operation";
@@ -6,31 +9,102 @@ pub(crate) const OPERATION: &str = "KV-Operation";
 /// The header of a marker that the server put in the place of a message.
 pub(crate) const MARKER: &str = "Nats-Marker-Reason";
 
-/// What a header block says.
-#[derive(Debug)]
-pub(crate) struct HeaderReading {
-    pub(crate) deleted: bool,
-    pub(crate) fault: Option<String>,
+/// Whether a message with these under [`OPERATION`] and [`MARKER`] says that its key is deleted.
+pub(crate) fn says_deleted(operation: Header<'_>, marker: Header<'_>) -> bool {
+    !matches!(operation, Header::Missing | Header::One("PUT")) || marker != Header::Missing
 }
 
-/// Reads what is readable of a header block, and says what is not.
-pub(crate) fn read(block: &[u8]) -> HeaderReading {
-    let mut reading = HeaderReading { deleted: false, fault: None };
-    let mut lines = block.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    let version = lines.next().unwrap_or_default();
-    if !block.is_empty() && !version.starts_with(b"NATS/1.0") {
-        reading.fault = Some("the header block does not start with NATS/1.0".to_owned());
-    }
-    for line in lines.filter(|line| !line.is_empty()) {
-        match std::str::from_utf8(line).map(|line| line.split_once(':')) {
-            Ok(Some((name, value))) => match (name.trim(), value.trim()) {
-                (OPERATION, operation) => reading.deleted |= operation != "PUT",
-                (MARKER, _) => reading.deleted = true,
-                _ => {}
-            },
-            Ok(None) => reading.fault = Some("a header line has no colon".to_owned()),
-            Err(_) => reading.fault = Some("a header line is not UTF-8".to_owned()),
+/// What a header block says, as far as it can be read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct StoredHeaders {
+    fields: Vec<(String, String)>,
+    /// What is wrong with it.
+    pub(crate) fault: Option<&'static str>,
+}
+
+impl StoredHeaders {
+    /// Reads a block; one without bytes is none at all.
+    pub(crate) fn read(block: &[u8]) -> Self {
+        let mut read = StoredHeaders::default();
+        let mut lines =
+            block.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        let version = lines.next().unwrap_or_default();
+        if !block.is_empty() && !version.starts_with(b"NATS/1.0") {
+            read.fault = Some("the header block does not start with NATS/1.0");
         }
+        let mut may_go_on = false;
+        for line in lines {
+            let Ok(line) = std::str::from_utf8(line) else {
+                read.fault = Some("a header line is not UTF-8");
+                may_go_on = false;
+                continue;
+            };
+            let goes_on = may_go_on && line.starts_with([' ', '\t']);
+            match (line.split_once(':'), read.fields.last_mut()) {
+                (_, Some((_, value))) if goes_on => {
+                    value.push(' ');
+                    value.push_str(line.trim());
+                }
+                _ if line.is_empty() => may_go_on = false,
+                (Some((name, value)), _) => {
+                    read.fields.push((name.trim().to_owned(), value.trim().to_owned()));
+                    may_go_on = true;
+                }
+                (None, _) => {
+                    read.fault = Some("a header line has no colon");
+                    may_go_on = false;
+                }
+            }
+        }
+        read
     }
-    reading
+
+    /// Whether they say that the key is deleted.
+    pub(crate) fn say_deleted(&self) -> bool {
+        says_deleted(self.values(OPERATION).collect(), self.values(MARKER).collect())
+    }
+
+    /// The values that stand under `name`.
+    fn values(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.fields.iter().filter(move |(of, _)| of == name).map(|(_, value)| value.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(block: &str) -> (Vec<(String, String)>, Option<&'static str>) {
+        let StoredHeaders { fields, fault } = StoredHeaders::read(block.as_bytes());
+        (fields, fault)
+    }
+
+    fn field(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn a_line_that_begins_with_white_space_continues_the_one_before() {
+        let block = "NATS/1.0\r\nX: a\r\n  b: c \r\n\td\r\nY: e\r\n\r\n";
+        assert_eq!(read(block), (vec![field("X", "a b: c d"), field("Y", "e")], None));
+        assert_eq!(read("NATS/1.0\r\n X: a\r\n\r\n"), (vec![field("X", "a")], None), "there is none before");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_a_fault_and_the_rest_is_read() {
+        assert_eq!(read(""), (vec![], None));
+        assert_eq!(
+            read("NATS/1.0\r\nX: \r\nno colon\r\n goes on\r\n\r\n").1,
+            Some("a header line has no colon")
+        );
+        assert_eq!(
+            read("HTTP/1.1\r\nX: a\r\n\r\n"),
+            (vec![field("X", "a")], Some("the header block does not start with NATS/1.0"))
+        );
+        let block = StoredHeaders::read(b"NATS/1.0\r\nX: \xff\r\nY: a\r\n\r\n");
+        assert_eq!(
+            (block.fault, block.values("Y").collect()),
+            (Some("a header line is not UTF-8"), vec!["a"])
+        );
+    }
 }

@@ -5,7 +5,7 @@
 
 use crate::api::{ApiError, ErrorBody, MESSAGE_GET};
 use crate::bucket::Kv;
-use crate::headers;
+use crate::headers::{self, StoredHeaders};
 use crate::message::{Headers, MAX_LINE_BYTES, Request};
 use crate::named::Named;
 use data_encoding::BASE64;
@@ -104,13 +104,13 @@ pub fn parse_message(body: &[u8]) -> Result<Option<Message>, ApiError> {
     }
     let Named(stored) = body.message.ok_or_else(|| unreadable("the message is missing".to_owned()))?;
     let base64 = |text: &str| BASE64.decode(text.as_bytes()).map_err(|why| unreadable(why.to_string()));
-    let headers = headers::read(&base64(&stored.hdrs)?);
+    let headers = StoredHeaders::read(&base64(&stored.hdrs)?);
     Ok(Some(Message {
         subject: stored.subject,
         sequence: stored.seq,
         at: stored.time,
-        deleted: headers.deleted,
-        header_fault: headers.fault,
+        deleted: headers.say_deleted(),
+        header_fault: headers.fault.map(str::to_owned),
         value: base64(&stored.data)?,
     }))
 }
