@@ -7,14 +7,14 @@ mod check;
 mod connect;
 mod health;
 mod init;
-mod output;
 mod permissions;
 mod plan;
 mod serve;
 
-use crate::config::environment;
-use crate::exit::Exit;
 use argh::FromArgs;
+use mesh_bus::config::environment;
+use mesh_daemon::exit::Exit;
+use mesh_daemon::output::{complain, print};
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::str::FromStr;
@@ -60,8 +60,8 @@ macro_rules! connecting {
         }
 
         impl $name {
-            fn flags(&self) -> crate::config::Flags {
-                crate::config::Flags {
+            fn flags(&self) -> mesh_bus::config::Flags {
+                mesh_bus::config::Flags {
                     server: self.server.clone(),
                     creds: self.creds.clone(),
                     nkey: self.nkey.clone(),
@@ -122,7 +122,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let arguments: Vec<String> = match arguments.map(OsString::into_string).collect() {
         Ok(arguments) => arguments,
         Err(argument) => {
-            output::complain(&format!(
+            complain(&format!(
                 "the argument {:?} is not UTF-8: give one that is",
                 argument.to_string_lossy()
             ));
@@ -140,14 +140,14 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     }
     let command = match Arguments::from_args(&["mesh-provisioner"], &arguments) {
         Ok(Arguments { version: true, .. }) => {
-            return output::print(&version());
+            return print(&version());
         }
         Ok(Arguments { command: Some(command), .. }) => command,
         Ok(Arguments { command: None, .. }) => return Exit::Usage,
-        Err(early) if early.status.is_ok() => return output::print(&early.output),
+        Err(early) if early.status.is_ok() => return print(&early.output),
         Err(early) => {
-            output::complain(early.output.trim_end());
-            output::complain(&format!("see {}", help_of(&arguments)));
+            complain(early.output.trim_end());
+            complain(&format!("see {}", help_of(&arguments)));
             return Exit::Usage;
         }
     };

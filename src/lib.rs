@@ -4,10 +4,7 @@
 //! can ask for; then [`seat::Seat::handle`], which turns one into the other; then `shell`, the loop around it.
 //! ARCHITECTURE.md has the picture.
 
-pub mod bus;
 pub mod cli;
-pub mod config;
-pub mod exit;
 pub mod permissions;
 pub mod seat;
 pub mod shell;

@@ -3,25 +3,23 @@
 //! One thread, one select. Nothing here waits for the bus: the link's own thread does.
 
 mod bulk;
-pub mod log;
-pub mod notify;
-pub mod signals;
-pub mod status;
 
-use crate::bus::address::Address;
-use crate::bus::nats::{Delivery, Life, Link, Message, Subscribe, Up, is_library_stuck};
-use crate::config::Connection;
-use crate::exit::Exit;
 use crate::seat::{self, Action, Event, Seat};
 use crate::wire::answer::Identity;
 use crate::wire::{QUEUE, SERVICE};
 use ::log::{error, log, warn};
 use bulk::Bulk;
 use crossbeam_channel::{Receiver, Select, never};
+use mesh_bus::config::BusConfig;
+use mesh_bus::config::address::Address;
+use mesh_bus::nats::{Connected, Incoming, Link, LinkEvent, Message, Subscribe, is_library_stuck};
+use mesh_daemon::exit::Exit;
+use mesh_daemon::notify::Notify;
+use mesh_daemon::signals::Signal;
+use mesh_daemon::status;
+use mesh_daemon::time::rfc3339;
 use mesh_jetstream::message::Outgoing;
-use notify::Notify;
 use serde::Serialize;
-use signals::Signal;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -70,7 +68,7 @@ const MAX_SERVERS: usize = 64;
 #[derive(Debug)]
 pub struct Settings {
     /// How to reach the bus.
-    pub connection: Connection,
+    pub connection: BusConfig,
     /// What the seat is told.
     pub seat: seat::Settings,
     /// Where to write how the seat is.
@@ -86,7 +84,7 @@ struct Shell {
     seat: Seat,
     identity: Identity,
     start: Instant,
-    connection: Arc<Connection>,
+    connection: Arc<BusConfig>,
     signals: Receiver<Signal>,
     /// The connection that serves.
     link: Option<(Link, Vec<Receiver<Message>>)>,
@@ -115,9 +113,9 @@ struct Shell {
 #[derive(Debug)]
 enum Wake {
     Signal(Signal),
-    Link(Life),
-    Attempt(Life),
-    Bulk(Life),
+    Link(LinkEvent),
+    Attempt(LinkEvent),
+    Bulk(LinkEvent),
     Protest(String),
     Message {
         answers: bool,
@@ -193,10 +191,10 @@ impl Shell {
         let mut select = Select::new();
         let signals = select.recv(&self.signals);
         let attempt = self.attempt.as_ref().map(|link| (select.recv(link.life()), link.life()));
-        let serving = self.link.as_ref().map(|(link, _)| (link, Wake::Link as fn(Life) -> Wake));
-        let bulk = self.bulk.as_ref().map(|Bulk { link, .. }| (link, Wake::Bulk as fn(Life) -> Wake));
+        let serving = self.link.as_ref().map(|(link, _)| (link, Wake::Link as fn(LinkEvent) -> Wake));
+        let bulk = self.bulk.as_ref().map(|Bulk { link, .. }| (link, Wake::Bulk as fn(LinkEvent) -> Wake));
         let links = [serving, bulk].map(|link| {
-            link.map(|(link, wake)| (select.recv(link.life()), select.recv(link.protests()), link, wake))
+            link.map(|(link, wake)| (select.recv(link.life()), select.recv(link.server_errors()), link, wake))
         });
         let messages: Vec<_> = self.messages().map(|messages| (select.recv(messages), messages)).collect();
         let Ok(ready) = select.select_deadline(deadline) else { return Wake::Time };
@@ -212,7 +210,7 @@ impl Shell {
                 return wake(ready.recv(link.life()).unwrap_or_else(ended));
             }
             if index == at_protests {
-                return ready.recv(link.protests()).map_or(Wake::Time, Wake::Protest);
+                return ready.recv(link.server_errors()).map_or(Wake::Time, Wake::Protest);
             }
         }
         let Some(place) = messages.iter().position(|(at, _)| *at == index) else { return Wake::Time };
@@ -350,11 +348,11 @@ impl Shell {
         self.seat.subscriptions().into_iter().enumerate().map(subscribe).collect()
     }
 
-    fn attempt_became(&mut self, life: Life) -> ControlFlow<Exit> {
+    fn attempt_became(&mut self, life: LinkEvent) -> ControlFlow<Exit> {
         match life {
-            Life::Up(up) => {
+            LinkEvent::Up(up) => {
                 let Some(link) = self.attempt.take() else { return ControlFlow::Continue(()) };
-                let Up { server, max_payload, cluster, messages } = up;
+                let Connected { server, max_payload, cluster, messages } = up;
                 for address in cluster {
                     if !self.servers.contains(&address) && self.servers.len() < MAX_SERVERS {
                         self.servers.push(address);
@@ -368,7 +366,7 @@ impl Shell {
                 self.handle(Event::Up { server, max_payload })?;
                 // The bus has said by now which subscriptions it denies.
                 while let Some(words) =
-                    self.link.as_ref().and_then(|(link, _)| link.protests().try_recv().ok())
+                    self.link.as_ref().and_then(|(link, _)| link.server_errors().try_recv().ok())
                 {
                     self.handle(Event::Protest(words))?;
                 }
@@ -376,23 +374,23 @@ impl Shell {
                 let lost = held.into_iter().filter_map(|message| (!self.send(message)).then_some(1)).sum();
                 if lost > 0 { self.handle(Event::Undelivered(lost)) } else { ControlFlow::Continue(()) }
             }
-            Life::Down(why) => {
+            LinkEvent::Down(why) => {
                 self.attempt = None;
                 if self.link.is_some() {
                     return ControlFlow::Continue(());
                 }
                 self.handle(Event::Down { why })
             }
-            Life::MaxPayload(_) | Life::LameDuck => ControlFlow::Continue(()),
+            LinkEvent::MaxPayload(_) | LinkEvent::LameDuck => ControlFlow::Continue(()),
         }
     }
 
-    fn link_became(&mut self, life: Life) -> ControlFlow<Exit> {
+    fn link_became(&mut self, life: LinkEvent) -> ControlFlow<Exit> {
         match life {
-            Life::Up(_) => ControlFlow::Continue(()),
-            Life::MaxPayload(bytes) => self.handle(Event::MaxPayload(bytes)),
-            Life::LameDuck => self.handle(Event::LameDuck),
-            Life::Down(why) => self.link_ended(why),
+            LinkEvent::Up(_) => ControlFlow::Continue(()),
+            LinkEvent::MaxPayload(bytes) => self.handle(Event::MaxPayload(bytes)),
+            LinkEvent::LameDuck => self.handle(Event::LameDuck),
+            LinkEvent::Down(why) => self.link_ended(why),
         }
     }
 
@@ -415,7 +413,7 @@ impl Shell {
     }
 
     fn message(&mut self, answers: bool, message: Message) -> ControlFlow<Exit> {
-        let Delivery { subject, reply, no_responders, part, body, .. } = Delivery::from(message);
+        let Incoming { subject, reply, no_responders, part, body, .. } = Incoming::from(message);
         if !answers {
             return self.handle(Event::Request { subject, reply, body });
         }
@@ -446,7 +444,7 @@ impl Shell {
             return ControlFlow::Break(Exit::Stuck);
         }
         if self.attempt.as_ref().is_some_and(Link::is_dead) {
-            self.attempt_became(Life::Down(
+            self.attempt_became(LinkEvent::Down(
                 "the server greeted us and then gave no answer in time".to_owned(),
             ))?;
         }
@@ -510,13 +508,7 @@ struct Status<'a> {
     health: seat::Health,
 }
 
-/// A time as RFC 3339, in UTC.
-pub fn rfc3339(time: SystemTime) -> String {
-    let format = time::format_description::well_known::Rfc3339;
-    time::OffsetDateTime::from(time).format(&format).expect("the clock shows a year of four digits")
-}
-
 /// A link whose thread is gone without a word.
-fn ended<E>(_: E) -> Life {
-    Life::Down("the connection's thread has ended".to_owned())
+fn ended<E>(_: E) -> LinkEvent {
+    LinkEvent::Down("the connection's thread has ended".to_owned())
 }

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mesh_provisioner::bus::probe::parse_info;
+use mesh_bus::probe::parse_info;
 
 fuzz_target!(|line: &[u8]| {
     if let Err(words) = parse_info(line) {

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mesh_provisioner::bus::address::{Address, parse_list};
+use mesh_bus::config::address::{Address, parse_list};
 
 fuzz_target!(|list: &str| {
     match parse_list(list) {

@@ -4,13 +4,13 @@ mod table;
 
 use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
-use super::output::{complain, print, print_on};
 use super::parse_whole;
-use crate::bus::caller::Caller;
-use crate::exit::Exit;
 use crate::wire::request::{self, What};
 use crate::wire::{VERB, answer};
 use argh::FromArgs;
+use mesh_bus::client::Client;
+use mesh_daemon::exit::Exit;
+use mesh_daemon::output::{complain, print, print_on};
 use std::io::IsTerminal;
 use std::time::{Duration, SystemTime};
 
@@ -108,21 +108,21 @@ impl Ask {
             complain(&bad.message);
             return Exit::Usage;
         }
-        let mut caller = match connect(&self.flags(), environment, &Inbox::usual(self.inbox_prefix.as_ref()))
+        let mut client = match connect(&self.flags(), environment, &Inbox::usual(self.inbox_prefix.as_ref()))
         {
-            Ok(caller) => caller,
+            Ok(client) => client,
             Err(exit) => return exit,
         };
-        let exit = self.follow(&mut ask, &mut caller);
-        caller.close();
+        let exit = self.follow(&mut ask, &mut client);
+        client.close();
         exit
     }
 
-    fn follow(&self, ask: &mut request::Ask, caller: &mut Caller) -> Exit {
+    fn follow(&self, ask: &mut request::Ask, client: &mut Client) -> Exit {
         let mut pages = Vec::new();
         let mut ok = true;
         for _ in 0..MAX_PAGES {
-            let answer = match caller.call(VERB, Vec::new(), ask.to_json().into_bytes(), PATIENCE) {
+            let answer = match client.call(VERB, Vec::new(), ask.to_json().into_bytes(), PATIENCE) {
                 Ok(answer) => answer,
                 Err(error) => {
                     return explain(&error, VERB, "nobody holds the seat: start mesh-provisioner serve");

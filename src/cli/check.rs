@@ -6,14 +6,15 @@ mod rights;
 
 use super::connect::{Environment, settings};
 use super::connecting;
-use super::output::{print, style};
 use super::permissions::parse_prefix;
-use crate::bus::caller::{Caller, ConnectError};
-use crate::bus::trial::Trial;
-use crate::exit::Exit;
 use crate::permissions::Rights;
 use crate::wire;
 use argh::FromArgs;
+use mesh_bus::client::{Client, ConnectError};
+use mesh_bus::rights_probe::RightsProbe;
+use mesh_daemon::exit::Exit;
+use mesh_daemon::output::print;
+use mesh_daemon::terminal::{Paint, Style};
 
 connecting! {
     /// try the connection, every right and every bucket of the seat, and where the registry leads
@@ -31,6 +32,9 @@ connecting! {
     }
 }
 
+/// The name under which the trial of rights connects.
+const CLIENT: &str = "mesh-provisioner check";
+
 impl Check {
     pub(super) fn run(self, environment: Environment<'_>) -> Exit {
         let settings = match settings(&self.flags(), environment) {
@@ -40,7 +44,7 @@ impl Check {
         let id = nuid::next().to_string();
         let rights = Rights::of_seat(&self.reply_prefix);
         let mut report = Report::default();
-        let trial = match Trial::open(settings.clone(), rights::subscriptions(&rights, &id)) {
+        let trial = match RightsProbe::open(settings.clone(), CLIENT, rights::subscriptions(&rights, &id)) {
             Ok(trial) => trial,
             Err(why) => return report.end(&Line::wrong("connection", why)),
         };
@@ -50,10 +54,10 @@ impl Check {
         }
         report.say(&rights::tried_verb(settings.clone(), &trial));
         trial.close();
-        match Caller::connect(settings, &[wire::INBOX], &id) {
-            Ok(mut caller) => {
-                buckets::tried(&mut caller, &mut report);
-                caller.close();
+        match Client::connect(settings, super::connect::CLIENT, &[wire::INBOX], &id) {
+            Ok(mut client) => {
+                buckets::tried(&mut client, &mut report);
+                client.close();
             }
             Err(ConnectError::NoInbox(_)) => {
                 report.say(&Line::unknown("buckets", "no answer can be heard without the seat's inbox"));
@@ -111,14 +115,15 @@ impl Default for Report {
 impl Report {
     fn say(&mut self, line: &Line) {
         let Line { verdict, what, how } = line;
-        let (word, colour) = match verdict {
-            Verdict::Ok => ("ok     ", "32"),
-            Verdict::Wrong => ("wrong  ", "31"),
-            Verdict::Unknown => ("unknown", "33"),
+        let (word, style) = match verdict {
+            Verdict::Ok => ("ok     ", Style::Green),
+            Verdict::Wrong => ("wrong  ", Style::Red),
+            Verdict::Unknown => ("unknown", Style::Yellow),
         };
         let colon = if how.is_empty() { "" } else { ": " };
-        let printed =
-            print(&format!("{}  {}\n", style(colour, word), style("", &format!("{what}{colon}{how}"))));
+        let paint = Paint::of_stdout();
+        let said = paint.line(Style::Plain, &format!("{what}{colon}{how}"));
+        let printed = print(&format!("{}  {said}\n", paint.paint(style, word)));
         if *verdict == Verdict::Wrong || printed != Exit::Done {
             self.exit = Exit::Failed;
         }

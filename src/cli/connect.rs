@@ -1,14 +1,17 @@
 //! How one-shot commands reach the bus and say why they cannot.
 
-use super::output::complain;
-use crate::bus::caller::{CallError, Caller, ConnectError};
-use crate::bus::faults::REFUSES_CREDENTIALS;
-use crate::config::{self, Connection, Flags};
-use crate::exit::Exit;
 use crate::wire;
+use mesh_bus::client::{CallError, Client, ConnectError};
+use mesh_bus::config::{self, BusConfig, Flags};
+use mesh_bus::connect_error::REFUSES_CREDENTIALS;
+use mesh_daemon::exit::Exit;
+use mesh_daemon::output::complain;
 
 /// The environment's variables.
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The name under which commands connect.
+pub(super) const CLIENT: &str = "mesh-provisioner command";
 
 /// Where everybody's answers go, and where the account of `reader` and of an administrator may listen.
 const INBOX: &str = "_INBOX";
@@ -56,9 +59,9 @@ pub(super) fn connect(
     flags: &Flags,
     environment: Environment<'_>,
     inbox: &Inbox<'_>,
-) -> Result<Caller, Exit> {
+) -> Result<Client, Exit> {
     let settings = settings(flags, environment)?;
-    Caller::connect(settings, inbox.prefixes(), &nuid::next()).map_err(|error| match error {
+    Client::connect(settings, CLIENT, inbox.prefixes(), &nuid::next()).map_err(|error| match error {
         ConnectError::Unreachable(why) => {
             complain(&format!("the bus cannot be reached: {why}"));
             if why.contains(REFUSES_CREDENTIALS) { Exit::Denied } else { Exit::Unavailable }
@@ -73,8 +76,8 @@ pub(super) fn connect(
 }
 
 /// How to connect, as the flags and the environment say; says what is wrong with it.
-pub(super) fn settings(flags: &Flags, environment: Environment<'_>) -> Result<Connection, Exit> {
-    let settings = config::connection(flags, environment).map_err(|error| {
+pub(super) fn settings(flags: &Flags, environment: Environment<'_>) -> Result<BusConfig, Exit> {
+    let settings = config::load(flags, environment).map_err(|error| {
         complain(&error.to_string());
         Exit::Configuration
     })?;

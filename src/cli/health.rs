@@ -1,16 +1,14 @@
 //! `health`: whether the seat on this machine is alive, without the bus; for a container's health check.
 
 use super::connect::Environment;
-use super::output::{complain, print};
-use crate::exit::Exit;
-use crate::shell::status;
 use argh::FromArgs;
+use mesh_daemon::exit::Exit;
+use mesh_daemon::output::{complain, print};
+use mesh_daemon::{status, time};
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 /// A status file that is older was left behind by a seat that hangs or is gone: it is written every 15 s.
 const MAX_AGE: Duration = Duration::from_secs(60);
@@ -58,9 +56,8 @@ fn look(path: &Path, now: SystemTime) -> Result<String, String> {
         .map_err(|error| format!("{error}: is the seat running, with this as its --status-file?"))?;
     let status: Status =
         serde_json::from_slice(&text).map_err(|error| format!("this is no status file: {error}"))?;
-    let at =
-        OffsetDateTime::parse(&status.at, &Rfc3339).map_err(|error| format!("its time is wrong: {error}"))?;
-    let age = (OffsetDateTime::from(now) - at).unsigned_abs();
+    let at = time::parse(&status.at).map_err(|error| format!("its time is wrong: {error}"))?;
+    let age = now.duration_since(at).unwrap_or_else(|ahead| ahead.duration());
     if age > MAX_AGE {
         return Err(format!("written {} s ago: the seat hangs or is gone", age.as_secs()));
     }

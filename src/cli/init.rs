@@ -2,10 +2,10 @@
 
 use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
-use super::output::{complain, print};
 use super::parse_whole;
-use crate::exit::Exit;
 use argh::FromArgs;
+use mesh_daemon::exit::Exit;
+use mesh_daemon::output::{complain, print};
 use mesh_jetstream::api::{ApiError, STREAM_CREATE, STREAM_INFO};
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::stream_info;
@@ -43,9 +43,9 @@ fn parse_replicas(text: &str) -> Result<u8, String> {
 
 impl Init {
     pub(super) fn run(self, environment: Environment<'_>) -> Exit {
-        let mut caller = match connect(&self.flags(), environment, &Inbox::usual(self.inbox_prefix.as_ref()))
+        let mut client = match connect(&self.flags(), environment, &Inbox::usual(self.inbox_prefix.as_ref()))
         {
-            Ok(caller) => caller,
+            Ok(client) => client,
             Err(exit) => return exit,
         };
         let nobody = "JetStream does not answer on this bus: enable it in the nats-server's configuration";
@@ -54,7 +54,7 @@ impl Init {
             let advice = advice(bucket, self.replicas);
             let mut call = |request: &str, body: Vec<u8>| {
                 let subject = format!("{request}{}", Kv::new(bucket.name()).stream());
-                caller.call(&subject, Vec::new(), body, PATIENCE)
+                client.call(&subject, Vec::new(), body, PATIENCE)
             };
             let made = match call(STREAM_INFO, Vec::new())
                 .map(|answer| stream_info::parse_config(&answer.body))
@@ -77,7 +77,7 @@ impl Init {
                 exit = ended;
             }
         }
-        caller.close();
+        client.close();
         exit
     }
 }

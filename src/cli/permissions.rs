@@ -1,10 +1,10 @@
 //! `permissions`: prints the least rights of a role, to be put into a nats-server's configuration.
 
-use super::output::{complain, print};
-use crate::exit::Exit;
 use crate::permissions::Rights;
 use crate::seat;
 use argh::FromArgs;
+use mesh_daemon::exit::Exit;
+use mesh_daemon::output::{complain, print};
 
 /// print the least bus permissions of a role, as a block of a nats-server's configuration
 #[derive(FromArgs, Debug)]

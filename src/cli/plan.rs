@@ -3,11 +3,12 @@
 
 use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
-use super::output::{complain, print, style};
-use crate::bus::caller::{CallError, Caller};
-use crate::exit::Exit;
 use crate::seat::{self, Cause, Plan, Planning};
 use argh::FromArgs;
+use mesh_bus::client::{CallError, Client};
+use mesh_daemon::exit::Exit;
+use mesh_daemon::output::{complain, print};
+use mesh_daemon::terminal::{Paint, Style};
 use mesh_model::bucket::Bucket;
 use mesh_model::registry;
 use std::fmt::Write;
@@ -36,12 +37,12 @@ connecting! {
 impl Planned {
     pub(super) fn run(self, environment: Environment<'_>) -> Exit {
         let inbox = Inbox::seat_or_usual(self.inbox_prefix.as_ref());
-        let mut caller = match connect(&self.flags(), environment, &inbox) {
-            Ok(caller) => caller,
+        let mut client = match connect(&self.flags(), environment, &inbox) {
+            Ok(client) => client,
             Err(exit) => return exit,
         };
-        let read = read(&mut caller);
-        caller.close();
+        let read = read(&mut client);
+        client.close();
         let plan = match read {
             Ok(plan) => plan,
             Err(exit) => return exit,
@@ -57,10 +58,10 @@ impl Planned {
 }
 
 /// Reads the registry to its end, or says why that cannot be done.
-fn read(caller: &mut Caller) -> Result<Plan, Exit> {
+fn read(client: &mut Client) -> Result<Plan, Exit> {
     let mut planning = Planning::new();
     while let Some((slot, request)) = planning.request() {
-        let answer = match caller.call(&request.subject, request.headers, request.body, PATIENCE) {
+        let answer = match client.call(&request.subject, request.headers, request.body, PATIENCE) {
             Ok(answer) => Ok(answer.body),
             Err(CallError::NoResponders) => Err(Cause::NoResponders),
             Err(CallError::Silent) => Err(Cause::Silent),
@@ -82,7 +83,8 @@ fn read(caller: &mut Caller) -> Result<Plan, Exit> {
 
 fn render(plan: &Plan) -> String {
     let mut text = String::new();
-    let mut line = |colour, line: String| writeln!(text, "{}", style(colour, &line)).ok();
+    let paint = Paint::of_stdout();
+    let mut line = |style, line: String| writeln!(text, "{}", paint.line(style, &line)).ok();
     let (mut put, mut changed, mut deleted) = (0, 0, 0);
     for change in &plan.changes {
         let key = &change.key;
@@ -91,19 +93,19 @@ fn render(plan: &Plan) -> String {
         match (&change.old, new) {
             (None, new) => {
                 put += 1;
-                line(GREEN, format!("+ {key}"));
-                line(GREEN, format!("    new {}", new.unwrap_or_default()));
+                line(Style::Green, format!("+ {key}"));
+                line(Style::Green, format!("    new {}", new.unwrap_or_default()));
             }
             (Some(_), Some(new)) => {
                 changed += 1;
-                line(YELLOW, format!("~ {key}"));
-                line(RED, format!("    old {old}"));
-                line(GREEN, format!("    new {new}"));
+                line(Style::Yellow, format!("~ {key}"));
+                line(Style::Red, format!("    old {old}"));
+                line(Style::Green, format!("    new {new}"));
             }
             (Some(_), None) => {
                 deleted += 1;
-                line(RED, format!("- {key}"));
-                line(RED, format!("    old {old}"));
+                line(Style::Red, format!("- {key}"));
+                line(Style::Red, format!("    old {old}"));
             }
         }
     }
@@ -113,13 +115,9 @@ fn render(plan: &Plan) -> String {
     } else {
         format!("{put} to add, {changed} to change, {deleted} to delete, {unchanged} unchanged")
     };
-    line("", counts);
+    line(Style::Plain, counts);
     text
 }
-
-const RED: &str = "31";
-const GREEN: &str = "32";
-const YELLOW: &str = "33";
 
 #[cfg(test)]
 mod tests {

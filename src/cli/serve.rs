@@ -2,16 +2,18 @@
 
 use super::connect::Environment;
 use super::connecting;
-use super::output::complain;
 use super::permissions::parse_prefix;
-use crate::config;
-use crate::exit::Exit;
 use crate::seat;
-use crate::shell::{self, log, notify::Notify, rfc3339, signals, status};
+use crate::shell;
 use crate::wire::answer::Identity;
 use ::log::{error, info, warn};
 use argh::FromArgs;
-use std::panic;
+use mesh_bus::config;
+use mesh_daemon::exit::Exit;
+use mesh_daemon::notify::Notify;
+use mesh_daemon::output::complain;
+use mesh_daemon::time::rfc3339;
+use mesh_daemon::{log, panic, signals, status};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -50,8 +52,8 @@ impl Serve {
             }
         };
         log::start(environment);
-        end_on_panic();
-        let connection = match config::connection(&self.flags(), environment) {
+        panic::end_process();
+        let connection = match config::load(&self.flags(), environment) {
             Ok(connection) => connection,
             Err(error) => {
                 error!("{error}");
@@ -91,15 +93,6 @@ impl Serve {
 /// Another number for each id.
 fn seed(id: &str) -> u64 {
     id.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)))
-}
-
-/// A panic anywhere ends the process with a code that says that it is a bug: a thread of the client library that
-/// died alone would leave a seat that is there and answers nothing.
-fn end_on_panic() {
-    panic::set_hook(Box::new(|panic| {
-        error!("a bug: {panic}: please report it with this log");
-        std::process::exit(i32::from(Exit::Bug.code()));
-    }));
 }
 
 /// Reads a time such as `1h`, `30m`, `90s` or `500ms`.

@@ -1,12 +1,12 @@
 //! The connection for reads in bulk. It serves nobody, so it may come and go.
 
 use super::Shell;
-use crate::bus::nats::{Life, Link, Message, Subscribe};
-use crate::exit::Exit;
 use crate::seat::Event;
 use crate::wire::SERVICE;
 use crossbeam_channel::Receiver;
 use log::debug;
+use mesh_bus::nats::{Link, LinkEvent, Message, Subscribe};
+use mesh_daemon::exit::Exit;
 use mesh_jetstream::message::Outgoing;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -39,16 +39,16 @@ impl Shell {
         }
     }
 
-    pub(super) fn bulk_became(&mut self, life: Life) -> ControlFlow<Exit> {
+    pub(super) fn bulk_became(&mut self, life: LinkEvent) -> ControlFlow<Exit> {
         match life {
-            Life::Up(up) => {
+            LinkEvent::Up(up) => {
                 let Some(bulk) = &mut self.bulk else { return ControlFlow::Continue(()) };
                 bulk.messages = up.messages.into_iter().next();
                 self.handle(Event::BulkUp)
             }
-            Life::MaxPayload(_) => ControlFlow::Continue(()),
-            Life::LameDuck => self.bulk_ended("the server is about to shut down".to_owned()),
-            Life::Down(why) => self.bulk_ended(why),
+            LinkEvent::MaxPayload(_) => ControlFlow::Continue(()),
+            LinkEvent::LameDuck => self.bulk_ended("the server is about to shut down".to_owned()),
+            LinkEvent::Down(why) => self.bulk_ended(why),
         }
     }
 

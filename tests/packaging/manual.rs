@@ -111,7 +111,7 @@ fn zsh_and_fish_complete_every_flag_of_every_command() {
 #[test]
 fn every_variable_is_in_the_manual_and_in_the_environment_file() {
     let (config, manual, environment) =
-        (file("src/config.rs"), manual(), file("packaging/mesh-provisioner/environment"));
+        (file("crates/mesh-bus/src/config.rs"), manual(), file("packaging/mesh-provisioner/environment"));
     let variables: BTreeSet<&str> =
         config.split('"').filter(|word| word.starts_with("NATS_") && !word.contains(' ')).collect();
     assert!(variables.len() >= 10, "{variables:?}");
@@ -131,7 +131,7 @@ fn every_variable_is_in_the_manual_and_in_the_environment_file() {
 fn every_exit_code_is_in_the_manual() {
     let manual = manual();
     let said = part(&manual, ".SH \"EXIT STATUS\"");
-    let source = file("src/exit.rs");
+    let source = file("crates/mesh-daemon/src/exit.rs");
     let codes: Vec<&str> = source
         .lines()
         .filter_map(|line| line.trim().strip_suffix(',')?.split_once(" = "))

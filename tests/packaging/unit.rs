@@ -1,7 +1,7 @@
 //! The systemd unit: well formed, closed to what it does not need, and started again for as long as it takes.
 
 use super::{file, output};
-use mesh_provisioner::exit::Exit;
+use mesh_daemon::exit::Exit;
 use std::fs;
 use std::process::Command;
 

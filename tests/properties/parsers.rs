@@ -1,14 +1,15 @@
 //! What comes from outside, byte for byte: answers of the bus, greetings, settings. No bytes upset the reading.
 
 use crate::jetstream::{self, Stored};
+use mesh_bus::config::address;
+use mesh_bus::config::{self, Flags};
+use mesh_bus::probe;
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::keys;
 use mesh_jetstream::kv::{WriteAnswer, parse_message, parse_write};
 use mesh_jetstream::stream_info;
 use mesh_model::bucket::Bucket;
 use mesh_model::object::Object;
-use mesh_provisioner::bus::{address, probe};
-use mesh_provisioner::config::{self, Flags};
 use mesh_provisioner::wire::answer::{Entry, Value};
 use mesh_provisioner::wire::service::parse_ping;
 use proptest::prelude::*;
@@ -40,12 +41,12 @@ fn json() -> impl Strategy<Value = String> {
 }
 
 /// The file of a context, in a folder that goes away.
-fn read_context(text: &[u8]) -> Result<config::Connection, config::ConfigError> {
+fn read_context(text: &[u8]) -> Result<config::BusConfig, config::ConfigError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lab.json");
     fs::write(&path, text).unwrap();
     let flags = Flags { context: Some(path.to_str().unwrap().to_owned()), ..Flags::default() };
-    config::connection(&flags, &|_| None)
+    config::load(&flags, &|_| None)
 }
 
 proptest! {

@@ -1,13 +1,12 @@
 //! Answers for people: aligned columns that fit the terminal, ages instead of times, malformed keys set apart.
 
-use crate::shell::log::escape;
 use crate::wire::answer::Received;
 use crate::wire::request::What;
+use mesh_daemon::terminal::{Paint, Style, escape};
+use mesh_daemon::time;
 use mesh_model::object::Object;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 /// A column gets no narrower than this when the terminal is too narrow for all.
 const NARROWEST: usize = 8;
@@ -117,7 +116,7 @@ impl View {
         if total == 0 {
             return;
         }
-        writeln!(text, "\n{}", self.paint(&format!("malformed: {total}"), WARN)).ok();
+        writeln!(text, "\n{}", self.paint().paint(Style::Yellow, &format!("malformed: {total}"))).ok();
         let rows: Vec<Vec<String>> = pages
             .iter()
             .flat_map(|page| &page.malformed)
@@ -162,11 +161,8 @@ impl View {
 
     /// How long ago `at` was; the time itself if it is not RFC 3339.
     fn age(&self, at: &str) -> String {
-        match OffsetDateTime::parse(at, &Rfc3339) {
-            Ok(then) => {
-                let age = OffsetDateTime::from(self.now) - then;
-                duration(Duration::try_from(age).unwrap_or_default())
-            }
+        match time::parse(at) {
+            Ok(then) => duration(self.now.duration_since(then).unwrap_or_default()),
             Err(_) => at.to_owned(),
         }
     }
@@ -183,19 +179,20 @@ impl View {
             let gaps = 2 * (widths.len() - 1);
             narrow(&mut widths, most.saturating_sub(gaps));
         }
+        let paint = self.paint();
         let mut line = |cells: &[String], title: bool| {
             let mut shown = String::new();
             for (at, (cell, width)) in cells.iter().zip(&widths).enumerate() {
                 let cut = cut(cell, *width);
                 let padding = width - cut.chars().count();
                 let style = if title {
-                    TITLE
+                    Style::Bold
                 } else if NOT_WELL.contains(&cell.as_str()) {
-                    WARN
+                    Style::Yellow
                 } else {
-                    ""
+                    Style::Plain
                 };
-                shown.push_str(&self.paint(&cut, style));
+                shown.push_str(&paint.paint(style, &cut));
                 if at + 1 < cells.len() {
                     shown.extend(std::iter::repeat_n(' ', padding + 2));
                 }
@@ -209,20 +206,10 @@ impl View {
         }
     }
 
-    /// Colour helps on a terminal; nothing is said by colour alone.
-    fn paint(&self, text: &str, style: &str) -> String {
-        if self.width.is_none()
-            || style.is_empty()
-            || std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty())
-        {
-            return text.to_owned();
-        }
-        format!("\u{1b}[{style}m{text}\u{1b}[0m")
+    fn paint(&self) -> Paint {
+        Paint::of(self.width.is_some())
     }
 }
-
-const TITLE: &str = "1";
-const WARN: &str = "33";
 
 /// States that want a look.
 const NOT_WELL: [&str; 6] = ["never", "unapplied", "orphan", "unread", "unfed", "true"];

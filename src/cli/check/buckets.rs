@@ -2,9 +2,9 @@
 
 use super::rights::refused_write;
 use super::{Line, Report, Verdict};
-use crate::bus::caller::{CallError, Caller};
 use crate::cli::init;
 use crate::seat::Cause;
+use mesh_bus::client::{CallError, Client};
 use mesh_jetstream::api::{ApiError, STREAM_INFO};
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::kv::{self, WriteAnswer};
@@ -18,10 +18,10 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Says how each bucket is, and where the registry leads.
-pub(super) fn tried(caller: &mut Caller, report: &mut Report) {
+pub(super) fn tried(client: &mut Client, report: &mut Report) {
     let mut buckets = Vec::new();
     for bucket in Bucket::ALL {
-        let line = bucket_line(caller, bucket);
+        let line = bucket_line(client, bucket);
         report.say(&line);
         buckets.push((bucket.name(), line.verdict));
     }
@@ -35,18 +35,18 @@ pub(super) fn tried(caller: &mut Caller, report: &mut Report) {
         let kinds: Vec<&str> = kinds.map(|other| other.kind).collect();
         let kinds = kinds.join(", ");
         report.say(&match &entry.source {
-            Source::Verb { verb } => verb_line(caller, &kinds, verb, entry.module),
+            Source::Verb { verb } => verb_line(client, &kinds, verb, entry.module),
             Source::Bucket { bucket, .. } => {
                 let ours = buckets.iter().find(|(name, _)| name == bucket).map(|(_, verdict)| *verdict);
-                lead_line(caller, &kinds, bucket, entry.module, ours)
+                lead_line(client, &kinds, bucket, entry.module, ours)
             }
         });
     }
 }
 
-fn bucket_line(caller: &mut Caller, bucket: Bucket) -> Line {
+fn bucket_line(client: &mut Client, bucket: Bucket) -> Line {
     let what = format!("bucket {bucket}");
-    let config = match stream(caller, bucket.name()) {
+    let config = match stream(client, bucket.name()) {
         Ok(config) => config,
         Err(Cause::Denied(_)) => return Line::unknown(what, "this account may not look, see above"),
         Err(cause) => return Line::wrong(what, cause.tell(bucket)),
@@ -60,7 +60,7 @@ fn bucket_line(caller: &mut Caller, bucket: Bucket) -> Line {
         return Line::wrong(what, how);
     }
     if bucket == Bucket::Registry
-        && let Err(why) = write(caller)
+        && let Err(why) = write(client)
     {
         return Line::wrong(what, why);
     }
@@ -70,9 +70,9 @@ fn bucket_line(caller: &mut Caller, bucket: Bucket) -> Line {
 }
 
 /// Tries to write the registry, in a way that the bus must refuse.
-fn write(caller: &mut Caller) -> Result<(), String> {
+fn write(client: &mut Client) -> Result<(), String> {
     let request = refused_write(&registry::ENTRIES[0]);
-    let answer = match caller.call(&request.subject, request.headers, request.body, PATIENCE) {
+    let answer = match client.call(&request.subject, request.headers, request.body, PATIENCE) {
         Ok(answer) => answer,
         // The right has a line of its own.
         Err(CallError::Denied(_)) => return Ok(()),
@@ -91,7 +91,7 @@ fn write(caller: &mut Caller) -> Result<(), String> {
     }
 }
 
-fn lead_line(caller: &mut Caller, kinds: &str, bucket: &str, module: &str, ours: Option<Verdict>) -> Line {
+fn lead_line(client: &mut Client, kinds: &str, bucket: &str, module: &str, ours: Option<Verdict>) -> Line {
     let what = format!("{kinds} in bucket {bucket}");
     if bucket.contains('<') {
         return Line::unknown(what, "each provider module has its own");
@@ -101,7 +101,7 @@ fn lead_line(caller: &mut Caller, kinds: &str, bucket: &str, module: &str, ours:
         Some(verdict) => return Line { verdict, what, how: "see above".to_owned() },
         None => {}
     }
-    match stream(caller, bucket) {
+    match stream(client, bucket) {
         Ok(_) => Line::ok(what, ""),
         Err(Cause::Denied(_)) => Line::unknown(what, "this account may not look"),
         Err(Cause::Api(error)) if error.err_code() == Some(ApiError::NO_STREAM) => {
@@ -112,9 +112,9 @@ fn lead_line(caller: &mut Caller, kinds: &str, bucket: &str, module: &str, ours:
     }
 }
 
-fn verb_line(caller: &mut Caller, kinds: &str, verb: &str, module: &str) -> Line {
+fn verb_line(client: &mut Client, kinds: &str, verb: &str, module: &str) -> Line {
     let what = format!("{kinds} by verb {verb}");
-    match caller.call(verb, Vec::new(), Vec::new(), PATIENCE) {
+    match client.call(verb, Vec::new(), Vec::new(), PATIENCE) {
         Ok(_) => Line::ok(what, ""),
         Err(CallError::Denied(_)) => Line::unknown(what, "this account may not ask"),
         Err(CallError::NoResponders) => {
@@ -128,9 +128,9 @@ fn verb_line(caller: &mut Caller, kinds: &str, verb: &str, module: &str) -> Line
 }
 
 /// The configuration of a bucket's stream.
-fn stream(caller: &mut Caller, bucket: &str) -> Result<Value, Cause> {
+fn stream(client: &mut Client, bucket: &str) -> Result<Value, Cause> {
     let subject = format!("{STREAM_INFO}{}", Kv::new(bucket).stream());
-    let answer = caller.call(&subject, Vec::new(), Vec::new(), PATIENCE).map_err(cause)?;
+    let answer = client.call(&subject, Vec::new(), Vec::new(), PATIENCE).map_err(cause)?;
     stream_info::parse_config(&answer.body).map_err(Cause::Api)
 }
 

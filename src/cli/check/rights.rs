@@ -1,13 +1,13 @@
 //! The rights of the seat, tried one by one.
 
 use super::Line;
-use crate::bus::nats::Delivery;
-use crate::bus::trial::Trial;
-use crate::config::Connection;
 use crate::permissions::{Rights, quote};
 use crate::wire::answer::Identity;
 use crate::wire::service::NOBODY;
 use crate::wire::{INBOX, QUEUE, VERB, service};
+use mesh_bus::config::BusConfig;
+use mesh_bus::nats::Incoming;
+use mesh_bus::rights_probe::RightsProbe;
 use mesh_jetstream::api;
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::kv;
@@ -30,7 +30,7 @@ pub(super) fn subscriptions(rights: &Rights, id: &str) -> Vec<(String, Option<&'
 }
 
 /// A line for each right that can be tried while a seat runs.
-pub(super) fn tried(trial: &Trial, rights: &Rights, id: &str) -> Vec<Line> {
+pub(super) fn tried(trial: &RightsProbe, rights: &Rights, id: &str) -> Vec<Line> {
     let subscribed = rights.subscribe.iter().flat_map(|group| &group.subjects);
     let subscribed = subscribed.filter(|right| !takes_requests(right)).map(|right| {
         let denied = trial.denied_subscription(&subject(right, id));
@@ -45,7 +45,7 @@ pub(super) fn tried(trial: &Trial, rights: &Rights, id: &str) -> Vec<Line> {
 
 /// The line of the right to take requests. It is tried only where no seat runs: a request that came to the trial in
 /// its place would be lost, since the client library drops what is on its way when a subscription ends.
-pub(super) fn tried_verb(settings: Connection, trial: &Trial) -> Line {
+pub(super) fn tried_verb(settings: BusConfig, trial: &RightsProbe) -> Line {
     let right = format!("{VERB} {QUEUE}");
     let what = format!("subscribe {right}");
     match presence(trial) {
@@ -57,14 +57,16 @@ pub(super) fn tried_verb(settings: Connection, trial: &Trial) -> Line {
             ),
         ),
         Presence::Unknown => Line::unknown(what, "whether a seat runs cannot be told, see above"),
-        Presence::Free => match Trial::open(settings, [(VERB.to_owned(), Some(QUEUE))]) {
-            Ok(trial) => {
-                let denied = trial.denied_subscription(VERB).map(str::to_owned);
-                trial.close();
-                line("subscribe", &right, denied)
+        Presence::Free => {
+            match RightsProbe::open(settings, super::CLIENT, [(VERB.to_owned(), Some(QUEUE))]) {
+                Ok(trial) => {
+                    let denied = trial.denied_subscription(VERB).map(str::to_owned);
+                    trial.close();
+                    line("subscribe", &right, denied)
+                }
+                Err(why) => Line::wrong("connection", why),
             }
-            Err(why) => Line::wrong("connection", why),
-        },
+        }
     }
 }
 
@@ -76,7 +78,7 @@ enum Presence {
 
 /// Whether a seat runs. A seat that hears another one ask who is there asks too, and nobody's question makes it ask and
 /// leaves nothing to remember.
-fn presence(trial: &Trial) -> Presence {
+fn presence(trial: &RightsProbe) -> Presence {
     let subject = service::ping_subject();
     let nobody = Identity { id: NOBODY.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let question = Outgoing {
@@ -88,7 +90,7 @@ fn presence(trial: &Trial) -> Presence {
     if trial.denied_subscription(&subject).is_some() || trial.publish(question).is_err() {
         return Presence::Unknown;
     }
-    let seat = |heard: Delivery| {
+    let seat = |heard: Incoming| {
         let seat = (heard.subject == subject).then(|| service::parse_ping(&heard.body)).flatten();
         seat.filter(|seat| seat.id != NOBODY)
     };

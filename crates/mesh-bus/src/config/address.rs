@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
 
-use crate::config::Secret;
+use super::secret::Secret;
 
 /// The port of a server whose URL names none.
 pub const DEFAULT_PORT: u16 = 4222;

@@ -15,11 +15,11 @@
     reason = "upstream deprecates the whole synchronous client; it is the one this design needs"
 )]
 
-use super::address::Address;
-use super::faults::{explain, look_at};
-use super::probe::probe;
-use super::watch::Watch;
-use crate::config::{Auth, Connection, nkey_seed};
+use crate::config::address::Address;
+use crate::config::{Auth, BusConfig, nkey_seed};
+use crate::connect_error::{explain, look_at};
+use crate::probe::probe;
+use crate::stall::StallDetector;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use mesh_jetstream::direct_get::{self, Header, Part};
 use mesh_jetstream::message::{Body, MAX_LINE_BYTES, Outgoing};
@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A message as the crate delivers it, for [`Delivery::from`].
+/// A message as the crate delivers it, for [`Incoming::from`].
 pub type Message = ::nats::Message;
 
 /// How long a server may take to say who it is.
@@ -86,9 +86,9 @@ pub struct Subscribe {
 
 /// What happens to a connection.
 #[derive(Debug)]
-pub enum Life {
+pub enum LinkEvent {
     /// It is up and its subscriptions are in place.
-    Up(Up),
+    Up(Connected),
     /// From now on the server takes messages of at most so many bytes.
     MaxPayload(usize),
     /// The server is about to shut down.
@@ -99,7 +99,7 @@ pub enum Life {
 
 /// A connection that is up.
 #[derive(Debug)]
-pub struct Up {
+pub struct Connected {
     /// The server in words: its address, name and version.
     pub server: String,
     /// The largest message it takes, in bytes.
@@ -112,7 +112,7 @@ pub struct Up {
 
 /// A message that came.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
+pub struct Incoming {
     /// The subject it was sent to.
     pub subject: String,
     /// Where an answer is to go.
@@ -127,7 +127,7 @@ pub struct Delivery {
     pub body: Vec<u8>,
 }
 
-impl From<Message> for Delivery {
+impl From<Message> for Incoming {
     fn from(message: Message) -> Self {
         let no_responders = message.is_no_responders();
         let ::nats::Message { subject, reply, data: body, headers, .. } = message;
@@ -139,12 +139,12 @@ impl From<Message> for Delivery {
         let is_part = ["Nats-Sequence", "Status"].iter().any(|name| header(name) != Header::Missing);
         if is_part && !no_responders {
             let part = Some(direct_get::parse(header, body));
-            return Delivery { subject, reply, no_responders, part, error: None, body: Vec::new() };
+            return Incoming { subject, reply, no_responders, part, error: None, body: Vec::new() };
         }
         let first = |name: &str| values(name).next().map(str::to_owned);
         let error = first("Nats-Service-Error-Code")
             .map(|code| (code, first("Nats-Service-Error").unwrap_or_default()));
-        Delivery { subject, reply, no_responders, part: None, error, body }
+        Incoming { subject, reply, no_responders, part: None, error, body }
     }
 }
 
@@ -163,8 +163,8 @@ enum Order {
 /// One connection, from the attempt to make it to its end. Dropping it ends it.
 #[derive(Debug)]
 pub struct Link {
-    life: Receiver<Life>,
-    protests: Receiver<String>,
+    life: Receiver<LinkEvent>,
+    server_errors: Receiver<String>,
     orders: Sender<Order>,
     /// The body of the message that was published last.
     last_body: Mutex<Option<Body>>,
@@ -174,37 +174,37 @@ pub struct Link {
 /// What the link's thread, the crate's callbacks and the owner of the link look at together.
 #[derive(Debug)]
 struct Shared {
-    watch: Watch,
+    watch: StallDetector,
     queued_bytes: AtomicUsize,
     overrun: AtomicU64,
     unsent: AtomicU64,
     ended: AtomicBool,
     /// Wakes the link's thread when the connection ended.
     over: Sender<()>,
-    last_protest: Mutex<Option<(Instant, String)>>,
+    last_server_error: Mutex<Option<(Instant, String)>>,
     subscriptions: Mutex<Vec<(Subscribe, ::nats::Subscription)>>,
 }
 
 impl Link {
     /// Begins to connect to the first of `servers` that takes us, as `client`, with these subscriptions.
     pub fn open(
-        settings: Arc<Connection>,
+        settings: Arc<BusConfig>,
         servers: Vec<Address>,
         client: String,
         subscribe: Vec<Subscribe>,
     ) -> io::Result<Link> {
         let (life_sender, life) = bounded(16);
-        let (protest_sender, protests) = bounded(64);
+        let (server_error_sender, server_errors) = bounded(64);
         let (orders, order_receiver) = bounded(MAX_QUEUED);
         let (over_sender, over) = bounded(1);
         let shared = Arc::new(Shared {
-            watch: Watch::new(),
+            watch: StallDetector::new(),
             queued_bytes: AtomicUsize::new(0),
             overrun: AtomicU64::new(0),
             unsent: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             over: over_sender,
-            last_protest: Mutex::new(None),
+            last_server_error: Mutex::new(None),
             subscriptions: Mutex::new(Vec::new()),
         });
         let thread = LinkThread {
@@ -213,7 +213,7 @@ impl Link {
             client,
             subscribe,
             life: life_sender,
-            protests: protest_sender,
+            server_errors: server_error_sender,
             orders: order_receiver,
             over,
             shared: Arc::clone(&shared),
@@ -223,17 +223,17 @@ impl Link {
             thread.run();
             LINGERING.fetch_sub(1, Ordering::Relaxed);
         })?;
-        Ok(Link { life, protests, orders, last_body: Mutex::new(None), shared })
+        Ok(Link { life, server_errors, orders, last_body: Mutex::new(None), shared })
     }
 
     /// What happens to the connection.
-    pub const fn life(&self) -> &Receiver<Life> {
+    pub const fn life(&self) -> &Receiver<LinkEvent> {
         &self.life
     }
 
-    /// What the bus protests against (`-ERR`), in its own words.
-    pub const fn protests(&self) -> &Receiver<String> {
-        &self.protests
+    /// Errors that the server sent (`-ERR`), in its own words.
+    pub const fn server_errors(&self) -> &Receiver<String> {
+        &self.server_errors
     }
 
     /// Publishes a message at once, without waiting. `false`: so much waits already that this one is dropped.
@@ -302,12 +302,12 @@ impl Link {
 }
 
 struct LinkThread {
-    settings: Arc<Connection>,
+    settings: Arc<BusConfig>,
     servers: Vec<Address>,
     client: String,
     subscribe: Vec<Subscribe>,
-    life: Sender<Life>,
-    protests: Sender<String>,
+    life: Sender<LinkEvent>,
+    server_errors: Sender<String>,
     orders: Receiver<Order>,
     over: Receiver<()>,
     shared: Arc<Shared>,
@@ -320,7 +320,7 @@ impl LinkThread {
             match self.connect(server) {
                 Ok((connection, up)) => {
                     let max_payload = up.max_payload;
-                    if self.life.try_send(Life::Up(up)).is_ok() {
+                    if self.life.try_send(LinkEvent::Up(up)).is_ok() {
                         self.serve(&connection, max_payload);
                     }
                     lock(&self.shared.subscriptions).clear();
@@ -332,7 +332,7 @@ impl LinkThread {
         end(&self.shared, &self.life, failures.join("; "));
     }
 
-    fn connect(&self, server: &Address) -> Result<(::nats::Connection, Up), String> {
+    fn connect(&self, server: &Address) -> Result<(::nats::Connection, Connected), String> {
         let (socket, greeting) = self.shared.watch.step(CONNECTING, || probe(server, GREETING))?;
         if greeting.lame_duck {
             return Err("the server is about to shut down".to_owned());
@@ -361,7 +361,7 @@ impl LinkThread {
             lock(&self.shared.subscriptions).push((wanted.clone(), subscription));
         }
         self.flush(&connection).map_err(|error| format!("the connection broke at once: {error}"))?;
-        let up = Up {
+        let up = Connected {
             server: format!("{server} ({}, nats-server {})", greeting.name, greeting.version),
             max_payload: connection.max_payload(),
             cluster: greeting.connect_urls,
@@ -414,22 +414,23 @@ impl LinkThread {
 
     /// The callbacks run on the crate's threads, some with its locks held: they only leave word.
     fn callbacks(&self, options: ::nats::Options) -> ::nats::Options {
-        let protest = {
-            let (shared, protests) = (Arc::clone(&self.shared), self.protests.clone());
+        let server_error = {
+            let (shared, server_errors) = (Arc::clone(&self.shared), self.server_errors.clone());
             move |error: io::Error| {
                 let words = error.to_string();
                 if words.starts_with("slow consumer") {
                     shared.overrun.fetch_add(1, Ordering::Relaxed);
                     return;
                 }
-                *lock(&shared.last_protest) = Some((Instant::now(), words.clone()));
-                protests.try_send(words).ok();
+                *lock(&shared.last_server_error) = Some((Instant::now(), words.clone()));
+                server_errors.try_send(words).ok();
             }
         };
         let disconnect = {
             let (shared, life) = (Arc::clone(&self.shared), self.life.clone());
             move || {
-                let reason = lock(&shared.last_protest).take().filter(|(at, _)| at.elapsed() < REASON_AGE);
+                let reason =
+                    lock(&shared.last_server_error).take().filter(|(at, _)| at.elapsed() < REASON_AGE);
                 let why = match reason {
                     Some((_, words)) => format!("the server closed the connection: {words:?}"),
                     None => "the connection broke".to_owned(),
@@ -442,10 +443,10 @@ impl LinkThread {
         let lame_duck = {
             let life = self.life.clone();
             move || {
-                life.try_send(Life::LameDuck).ok();
+                life.try_send(LinkEvent::LameDuck).ok();
             }
         };
-        options.error_callback(protest).disconnect_callback(disconnect).lame_duck_callback(lame_duck)
+        options.error_callback(server_error).disconnect_callback(disconnect).lame_duck_callback(lame_duck)
     }
 
     /// Publishes what comes until the link's owner lets go of it or the connection ends.
@@ -497,7 +498,7 @@ impl LinkThread {
             }
             if connection.max_payload() != max_payload {
                 max_payload = connection.max_payload();
-                self.life.try_send(Life::MaxPayload(max_payload)).ok();
+                self.life.try_send(LinkEvent::MaxPayload(max_payload)).ok();
             }
         }
     }
@@ -526,9 +527,9 @@ impl LinkThread {
 }
 
 /// Says that the connection ended, once.
-fn end(shared: &Shared, life: &Sender<Life>, why: String) {
+fn end(shared: &Shared, life: &Sender<LinkEvent>, why: String) {
     if !shared.ended.swap(true, Ordering::Relaxed) {
-        life.try_send(Life::Down(why)).ok();
+        life.try_send(LinkEvent::Down(why)).ok();
         shared.over.try_send(()).ok();
     }
 }

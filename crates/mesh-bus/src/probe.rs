@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use super::address::Address;
+use crate::config::address::Address;
 
 /// The longest greeting line that the client library can read, its line end included.
 const MAX_LINE: usize = 4096;

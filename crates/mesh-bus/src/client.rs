@@ -1,7 +1,7 @@
 //! A connection for commands that ask and leave: one request at a time, each with a bound.
 
-use super::nats::{Delivery, Life, Link, Message, Subscribe, Up};
-use crate::config::Connection;
+use crate::config::BusConfig;
+use crate::nats::{Connected, Incoming, Link, LinkEvent, Message, Subscribe};
 use crossbeam_channel::{Receiver, select};
 use mesh_jetstream::message::{Headers, Outgoing};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub enum ConnectError {
 
 /// A connection with an inbox of its own.
 #[derive(Debug)]
-pub struct Caller {
+pub struct Client {
     link: Link,
     server: String,
     inbox: String,
@@ -45,22 +45,26 @@ pub struct Caller {
     calls: u64,
 }
 
-impl Caller {
-    /// Connects, with answers coming to an inbox under the first of `prefixes` that the bus lets us listen on.
-    pub fn connect(settings: Connection, prefixes: &[&str], id: &str) -> Result<Caller, ConnectError> {
+impl Client {
+    /// Connects as `name`, with answers coming to an inbox under the first of `prefixes` that the bus lets us listen on.
+    pub fn connect(
+        settings: BusConfig,
+        name: &str,
+        prefixes: &[&str],
+        id: &str,
+    ) -> Result<Client, ConnectError> {
         let servers = settings.servers.clone();
         let mut inboxes: Vec<String> = prefixes.iter().map(|prefix| format!("{prefix}.{id}")).collect();
         let subscribe = inboxes.iter().map(|inbox| {
             let subject = format!("{inbox}.*");
             Subscribe { subject, queue: None, limit: 1024, listens: false }
         });
-        let client = "mesh-provisioner command".to_owned();
-        let link = Link::open(Arc::new(settings), servers, client, subscribe.collect())
+        let link = Link::open(Arc::new(settings), servers, name.to_owned(), subscribe.collect())
             .map_err(|error| ConnectError::Unreachable(format!("no thread can be started: {error}")))?;
         let mut up = await_up(&link).map_err(ConnectError::Unreachable)?;
         // A denial comes before the answer to the flush that says that the connection is up.
         let mut denied = String::new();
-        for words in link.protests().try_iter() {
+        for words in link.server_errors().try_iter() {
             if let Some(at) = inboxes.iter().position(|inbox| denies(&words, &format!("{inbox}.*"))) {
                 inboxes.remove(at);
                 up.messages.remove(at);
@@ -71,7 +75,7 @@ impl Caller {
             return Err(ConnectError::NoInbox(denied));
         }
         let (inbox, replies) = (inboxes.remove(0), up.messages.remove(0));
-        Ok(Caller { link, server: up.server, inbox, replies, calls: 0 })
+        Ok(Client { link, server: up.server, inbox, replies, calls: 0 })
     }
 
     /// The server in words.
@@ -86,7 +90,7 @@ impl Caller {
         headers: Headers,
         body: Vec<u8>,
         within: Duration,
-    ) -> Result<Delivery, CallError> {
+    ) -> Result<Incoming, CallError> {
         self.calls += 1;
         let reply = format!("{}.{}", self.inbox, self.calls);
         let request =
@@ -97,16 +101,16 @@ impl Caller {
         let until = Instant::now() + within;
         loop {
             select! {
-                recv(self.replies) -> message => match message.map(Delivery::from) {
+                recv(self.replies) -> message => match message.map(Incoming::from) {
                     Ok(answer) if answer.subject != reply => {}
                     Ok(answer) if answer.no_responders => return Err(CallError::NoResponders),
                     Ok(answer) => return Ok(answer),
                     Err(_) => return Err(CallError::Lost("the subscription ended".to_owned())),
                 },
-                recv(self.link.protests()) -> words => if let Ok(words) = words && denies(&words, subject) {
+                recv(self.link.server_errors()) -> words => if let Ok(words) = words && denies(&words, subject) {
                     return Err(CallError::Denied(words));
                 },
-                recv(self.link.life()) -> life => if let Ok(Life::Down(why)) = life {
+                recv(self.link.life()) -> life => if let Ok(LinkEvent::Down(why)) = life {
                     return Err(CallError::Lost(why));
                 },
                 default(until.saturating_duration_since(Instant::now())) => return Err(CallError::Silent),
@@ -121,16 +125,16 @@ impl Caller {
 }
 
 /// Waits for a link to be up, or says why it is not.
-pub(super) fn await_up(link: &Link) -> Result<Up, String> {
+pub(super) fn await_up(link: &Link) -> Result<Connected, String> {
     match link.life().recv_timeout(CONNECT) {
-        Ok(Life::Up(up)) => Ok(up),
-        Ok(Life::Down(why)) => Err(why),
+        Ok(LinkEvent::Up(up)) => Ok(up),
+        Ok(LinkEvent::Down(why)) => Err(why),
         Ok(_) => Err("the connection ended before it was up".to_owned()),
         Err(_) => Err(format!("no server took the connection within {} s", CONNECT.as_secs())),
     }
 }
 
-/// Whether the bus's protest is that `subject` is denied to us.
-pub(super) fn denies(protest: &str, subject: &str) -> bool {
-    protest.contains("Permissions Violation") && protest.contains(&format!("\"{subject}\""))
+/// Whether the server error says that `subject` is denied to us.
+pub(super) fn denies(server_error: &str, subject: &str) -> bool {
+    server_error.contains("Permissions Violation") && server_error.contains(&format!("\"{subject}\""))
 }

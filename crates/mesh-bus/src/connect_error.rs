@@ -1,6 +1,6 @@
 //! What goes wrong while a connection is made, in words that say what to do.
 
-use super::probe::Greeting;
+use crate::probe::Greeting;
 use std::fs::File;
 use std::path::Path;
 
@@ -55,7 +55,7 @@ pub(super) fn explain(error: &str, greeting: &Greeting) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bus::probe::parse_info;
+    use crate::probe::parse_info;
 
     #[test]
     fn a_refusal_is_said_in_the_servers_words_and_not_the_librarys() {

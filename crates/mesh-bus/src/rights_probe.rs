@@ -1,9 +1,9 @@
-//! Trying what an account may do on the bus: subscriptions, and publishes that wait for the bus's protest instead of
+//! Trying what an account may do on the bus: subscriptions, and publishes that wait for an error of the server instead of
 //! an answer.
 
-use super::caller::{await_up, denies};
-use super::nats::{Delivery, Link, Message, Subscribe};
-use crate::config::Connection;
+use crate::client::{await_up, denies};
+use crate::config::BusConfig;
+use crate::nats::{Incoming, Link, Message, Subscribe};
 use crossbeam_channel::{Receiver, Select};
 use mesh_jetstream::message::Outgoing;
 use std::sync::Arc;
@@ -20,19 +20,20 @@ const LIMIT: usize = 256;
 
 /// A connection that tries rights.
 #[derive(Debug)]
-pub struct Trial {
+pub struct RightsProbe {
     link: Link,
     server: String,
-    protests: Vec<String>,
+    server_errors: Vec<String>,
     messages: Vec<Receiver<Message>>,
 }
 
-impl Trial {
-    /// Connects, and subscribes to each of `subjects` (with its queue group). The error is words for people.
+impl RightsProbe {
+    /// Connects as `name`, and subscribes to each of `subjects` (with its queue group). The error is words for people.
     pub fn open(
-        settings: Connection,
+        settings: BusConfig,
+        name: &str,
         subjects: impl IntoIterator<Item = (String, Option<&'static str>)>,
-    ) -> Result<Trial, String> {
+    ) -> Result<RightsProbe, String> {
         let servers = settings.servers.clone();
         let subscribe = subjects.into_iter().map(|(subject, queue)| Subscribe {
             subject,
@@ -40,13 +41,12 @@ impl Trial {
             limit: LIMIT,
             listens: false,
         });
-        let client = "mesh-provisioner check".to_owned();
-        let link = Link::open(Arc::new(settings), servers, client, subscribe.collect())
+        let link = Link::open(Arc::new(settings), servers, name.to_owned(), subscribe.collect())
             .map_err(|error| format!("no thread can be started: {error}"))?;
         let up = await_up(&link)?;
         // A denial comes before the answer to the flush that says that the connection is up.
-        let protests = link.protests().try_iter().collect();
-        Ok(Trial { link, server: up.server, protests, messages: up.messages })
+        let server_errors = link.server_errors().try_iter().collect();
+        Ok(RightsProbe { link, server: up.server, server_errors, messages: up.messages })
     }
 
     /// The server in words.
@@ -56,11 +56,11 @@ impl Trial {
 
     /// The bus's words if it denied the subscription of `subject`.
     pub fn denied_subscription(&self, subject: &str) -> Option<&str> {
-        self.protests.iter().map(String::as_str).find(|words| denies(words, subject))
+        self.server_errors.iter().map(String::as_str).find(|words| denies(words, subject))
     }
 
     /// Waits for a message that `wanted` picks, on any subscription, at most so long.
-    pub fn hear<T>(&self, within: Duration, mut wanted: impl FnMut(Delivery) -> Option<T>) -> Option<T> {
+    pub fn hear<T>(&self, within: Duration, mut wanted: impl FnMut(Incoming) -> Option<T>) -> Option<T> {
         let until = Instant::now() + within;
         let mut select = Select::new();
         for messages in &self.messages {
@@ -70,7 +70,7 @@ impl Trial {
             let ready = select.select_deadline(until).ok()?;
             let messages = &self.messages[ready.index()];
             let heard = ready.recv(messages).ok()?;
-            if let Some(found) = wanted(Delivery::from(heard)) {
+            if let Some(found) = wanted(Incoming::from(heard)) {
                 return Some(found);
             }
         }
@@ -82,7 +82,7 @@ impl Trial {
         if !self.link.publish(message) || !self.link.settle(SETTLE) {
             return Err("the connection broke".to_owned());
         }
-        self.link.protests().try_iter().find(|words| denies(words, &subject)).map_or(Ok(()), Err)
+        self.link.server_errors().try_iter().find(|words| denies(words, &subject)).map_or(Ok(()), Err)
     }
 
     /// Ends the connection.

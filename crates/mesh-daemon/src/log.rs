@@ -3,15 +3,15 @@
 //! Whatever an event quotes from outside, its line stays one line without a control character. A stderr that
 //! nobody reads any more is no reason to stop: what cannot be written is lost, silently.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::SystemTime;
 
+use crate::terminal::escape;
+use crate::time::rfc3339_millis;
 use log::{Level, LevelFilter, Log, Metadata, Record};
-use time::OffsetDateTime;
 
 /// Our own events are logged from this level on, those of libraries from [`THEIRS`], unless `RUST_LOG` says
 /// else.
@@ -23,7 +23,8 @@ const THEIRS: LevelFilter = LevelFilter::Warn;
 /// promises that a secret is not among it.
 const SEE_SECRETS: [&str; 3] = ["nats", "rustls", "rustls_native_certs"];
 
-const OUR_CRATE: &str = "mesh_provisioner";
+/// What the names of our own crates start with.
+const OUR_CRATES: &str = "mesh_";
 
 /// How a line begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub fn start(environment: &dyn Fn(&str) -> Option<String>) {
         wanted.split(',').map(str::trim).filter(|part| !part.is_empty()).partition(|part| is_directive(part));
     let mut builder = env_logger::Builder::new();
     if directives.is_empty() {
-        builder.filter_level(THEIRS).filter_module(OUR_CRATE, OURS);
+        builder.filter_level(THEIRS).filter_module(OUR_CRATES, OURS);
     } else {
         builder.parse_filters(&directives.join(","));
     }
@@ -91,16 +92,16 @@ fn line(record: &Record<'_>, style: Style, now: SystemTime) -> String {
     let message = record.args().to_string();
     let message = escape(&message);
     let origin = match record.target() {
-        target if is_within(target, OUR_CRATE) => String::new(),
+        target if target.starts_with(OUR_CRATES) => String::new(),
         target => format!("{}: ", escape(target)),
     };
     match style {
-        Style::Plain => format!("{} {} {origin}{message}\n", timestamp(now), record.level()),
+        Style::Plain => format!("{} {} {origin}{message}\n", rfc3339_millis(now), record.level()),
         Style::Journal => format!("<{}>{origin}{message}\n", priority(record.level())),
     }
 }
 
-/// Whether the target is the crate or one of its modules.
+/// Whether the target is the crate `name` or one of its modules.
 fn is_within(target: &str, name: &str) -> bool {
     target.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
@@ -112,51 +113,6 @@ fn priority(level: Level) -> u8 {
         Level::Info => 6,
         Level::Debug | Level::Trace => 7,
     }
-}
-
-/// RFC 3339, such as `2026-11-29T13:26:00.123Z`.
-fn timestamp(now: SystemTime) -> String {
-    let now = OffsetDateTime::from(now);
-    format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
-        now.year(),
-        u8::from(now.month()),
-        now.day(),
-        now.hour(),
-        now.minute(),
-        now.second(),
-        now.millisecond()
-    )
-}
-
-/// Replaces every character that could end the line, steer a terminal or turn the reading direction around:
-/// a newline becomes `\n`, ESC `\u{1b}`. Text without one is given back as it is.
-pub fn escape(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_unsafe) {
-        return Cow::Borrowed(text);
-    }
-    let mut escaped = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        match c {
-            '\n' => escaped.push_str("\\n"),
-            '\r' => escaped.push_str("\\r"),
-            '\t' => escaped.push_str("\\t"),
-            c if is_unsafe(c) => escaped.extend(c.escape_unicode()),
-            c => escaped.push(c),
-        }
-    }
-    Cow::Owned(escaped)
-}
-
-fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            // Line and paragraph separator.
-            '\u{2028}' | '\u{2029}'
-            // The characters of Unicode's bidirectional algorithm (UAX 9) that have no glyph.
-            | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        )
 }
 
 /// Keeps [`SEE_SECRETS`] from logging below a warning.
@@ -207,22 +163,6 @@ mod tests {
         assert_eq!(written("mesh_provisioner", Level::Info, "a", Style::Journal), "<6>a\n");
         assert_eq!(written(ours, Level::Debug, "a", Style::Journal), "<7>a\n");
         assert_eq!(written("nats::client", Level::Warn, "a", Style::Journal), "<4>nats::client: a\n");
-    }
-
-    #[test]
-    fn what_could_steer_a_reader_is_escaped() {
-        for text in ["", "plain", "Grüße, мир, 世界 \u{1f600}", r"a\b"] {
-            assert!(matches!(escape(text), Cow::Borrowed(same) if same == text), "{text:?}");
-        }
-        for (text, escaped) in [
-            ("a\nb\r\tc", r"a\nb\r\tc"),
-            ("\u{1b}[31m\0\u{7f}", r"\u{1b}[31m\u{0}\u{7f}"),
-            ("\u{85}\u{9b}2J", r"\u{85}\u{9b}2J"),
-            ("\u{2028}\u{2029}", r"\u{2028}\u{2029}"),
-            ("\u{202e}\u{2066}\u{200f}\u{61c}é", r"\u{202e}\u{2066}\u{200f}\u{61c}é"),
-        ] {
-            assert_eq!(escape(text), escaped);
-        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Flags, environment and contexts become one validated [`Connection`].
+//! Flags, environment and contexts become one validated [`BusConfig`].
 //!
 //! Flags beat the environment, the environment beats the context. What belongs together is taken from one of
 //! the three whole: the servers; the authentication; the client certificate with its key; the CA.
@@ -12,6 +12,7 @@
 //!
 //! Nothing here talks to the bus, and no error quotes a secret.
 
+pub mod address;
 mod context;
 mod files;
 mod secret;
@@ -22,12 +23,12 @@ use std::path::PathBuf;
 pub use self::files::nkey_seed;
 pub use self::secret::Secret;
 
+use self::address::{Address, DEFAULT_PORT, UserInfo, parse_list};
 use self::files::Kind;
-use crate::bus::address::{Address, DEFAULT_PORT, UserInfo, parse_list};
 
 /// How to reach the bus, and as whom. Every file that it names was there and readable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connection {
+pub struct BusConfig {
     /// At least one. Without any setting it is `nats://127.0.0.1:4222`.
     pub servers: Vec<Address>,
     /// One kind of authentication, for every server of the cluster.
@@ -125,7 +126,7 @@ struct Level {
     key: Option<Setting>,
 }
 
-/// The process's environment, for [`connection`]. A value that is not UTF-8 is kept as well as it can be, so
+/// The process's environment, for [`load`]. A value that is not UTF-8 is kept as well as it can be, so
 /// that it is refused for what it is rather than taken for unset.
 pub fn environment(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
@@ -137,10 +138,7 @@ pub fn environment(name: &str) -> Option<String> {
 /// An empty variable counts as unset, as it does for the `nats` tool. An empty flag is an error: it is an
 /// unset shell variable more often than it is meant. Two kinds of authentication in one source are an error
 /// too.
-pub fn connection(
-    flags: &Flags,
-    environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<Connection, ConfigError> {
+pub fn load(flags: &Flags, environment: &dyn Fn(&str) -> Option<String>) -> Result<BusConfig, ConfigError> {
     let context_flag = flag("--context", flags.context.as_ref())?;
     let variables = Level::of_environment(environment);
     let flags = Level::of_flags(flags, variables.password.clone())?;
@@ -176,11 +174,11 @@ pub fn connection(
             password.name
         )));
     }
-    Ok(Connection { servers, auth: auth.unwrap_or(Auth::None), tls: tls(&levels, environment)? })
+    Ok(BusConfig { servers, auth: auth.unwrap_or(Auth::None), tls: tls(&levels, environment)? })
 }
 
 /// Files with secrets in them that others than their owner can read: a sentence each, for the log.
-pub fn warnings(connection: &Connection) -> Vec<String> {
+pub fn warnings(connection: &BusConfig) -> Vec<String> {
     let auth = match &connection.auth {
         Auth::Creds(path) => files::exposed("creds", path),
         Auth::Nkey(path) => files::exposed("nkey", path),
@@ -361,7 +359,7 @@ mod tests {
             self
         }
 
-        fn connection(&self, flags: &[(&str, &str)]) -> Result<Connection, String> {
+        fn load(&self, flags: &[(&str, &str)]) -> Result<BusConfig, String> {
             let mut given = Flags::default();
             for (name, value) in flags {
                 let flag = match *name {
@@ -377,20 +375,20 @@ mod tests {
                 };
                 *flag = Some((*value).to_owned());
             }
-            connection(&given, &|name| self.variables.get(name).cloned()).map_err(|error| error.to_string())
+            load(&given, &|name| self.variables.get(name).cloned()).map_err(|error| error.to_string())
         }
 
         fn auth(&self, flags: &[(&str, &str)]) -> Result<Auth, String> {
-            self.connection(flags).map(|connection| connection.auth)
+            self.load(flags).map(|connection| connection.auth)
         }
 
         fn servers(&self, flags: &[(&str, &str)]) -> Result<Vec<String>, String> {
-            let connection = self.connection(flags)?;
+            let connection = self.load(flags)?;
             Ok(connection.servers.iter().map(Address::to_string).collect())
         }
 
         fn error(&self, flags: &[(&str, &str)]) -> String {
-            self.connection(flags).unwrap_err()
+            self.load(flags).unwrap_err()
         }
     }
 
@@ -410,14 +408,14 @@ mod tests {
 
     #[test]
     fn without_any_setting_it_is_the_local_server() {
-        let local = Connection {
+        let local = BusConfig {
             servers: vec![Address { tls: false, host: "127.0.0.1".to_owned(), port: 4222 }],
             auth: Auth::None,
             tls: Tls::default(),
         };
-        assert_eq!(Home::new().connection(&[]), Ok(local.clone()));
-        assert_eq!(connection(&Flags::default(), &|_| None), Ok(local.clone()));
-        assert_eq!(Home::new().set("NATS_URL", "").set("NATS_CREDS", "").connection(&[]), Ok(local));
+        assert_eq!(Home::new().load(&[]), Ok(local.clone()));
+        assert_eq!(load(&Flags::default(), &|_| None), Ok(local.clone()));
+        assert_eq!(Home::new().set("NATS_URL", "").set("NATS_CREDS", "").load(&[]), Ok(local));
     }
 
     #[test]
@@ -428,7 +426,7 @@ mod tests {
         let home = home.set("NATS_URL", "e,f").set("NATS_TOKEN", "of-environment").set("NATS_CONTEXT", "lab");
         assert_eq!(home.servers(&[]), Ok(vec!["nats://e:4222".to_owned(), "nats://f:4222".to_owned()]));
         assert_eq!(home.auth(&[]), Ok(token("of-environment")));
-        assert_eq!(home.connection(&[]).unwrap().tls.ca, Some(home.path.join("pem")));
+        assert_eq!(home.load(&[]).unwrap().tls.ca, Some(home.path.join("pem")));
         assert_eq!(home.servers(&[("--server", "tls://g:1")]), Ok(vec!["tls://g:1".to_owned()]));
         assert_eq!(home.auth(&[("--nkey", "~/nkey")]), Ok(Auth::Nkey(home.path.join("nkey"))));
         assert_eq!(home.error(&[("--server", "")]), "--server is empty: give it a value, or leave it out");
@@ -534,7 +532,7 @@ mod tests {
         assert_eq!(home.auth(&[("--context", own.to_str().unwrap())]), Ok(token("hush")));
         let flags = Flags { context: Some("lab".to_owned()), ..Flags::default() };
         assert_eq!(
-            connection(&flags, &|_| None).unwrap_err().to_string(),
+            load(&flags, &|_| None).unwrap_err().to_string(),
             "--context: neither HOME nor XDG_CONFIG_HOME is set: set one"
         );
         let elsewhere = home.path.join("elsewhere").to_str().unwrap().to_owned();
@@ -545,7 +543,7 @@ mod tests {
     fn a_certificate_and_its_key_go_together() {
         let home = Home::new().context("lab", r#"{"cert":"~/pem","key":"~/pem"}"#);
         let pem = Some(home.path.join("pem"));
-        let tls = |flags: &[(&str, &str)]| home.connection(flags).map(|connection| connection.tls);
+        let tls = |flags: &[(&str, &str)]| home.load(flags).map(|connection| connection.tls);
         assert_eq!(
             tls(&[("--tls-ca", "~/pem"), ("--tls-cert", "~/pem"), ("--tls-key", "file://~/pem")]),
             Ok(Tls { ca: pem.clone(), cert: pem.clone(), key: pem.clone() })
@@ -581,7 +579,7 @@ mod tests {
     #[test]
     fn no_secret_is_shown() {
         let home = Home::new();
-        let shown = format!("{:?}", home.connection(&[("--server", "nats://u:hush@bus")]));
+        let shown = format!("{:?}", home.load(&[("--server", "nats://u:hush@bus")]));
         assert!(shown.contains("bus") && !shown.contains("hush"), "{shown}");
         assert_eq!(
             home.error(&[("--server", "nats://u:hush@bus:x")]),
@@ -602,7 +600,7 @@ mod tests {
     fn files_that_others_can_reach_are_warned_of() {
         let home = Home::new();
         let creds = home.path.join("creds");
-        let given = home.connection(&[("--creds", "~/creds")]).unwrap();
+        let given = home.load(&[("--creds", "~/creds")]).unwrap();
         assert_eq!(warnings(&given), Vec::<String>::new());
         fs::set_permissions(Path::new(&creds), PermissionsExt::from_mode(0o644)).unwrap();
         assert_eq!(

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 /// Says whether a step has taken longer than it may. One thread takes the steps, any may look.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct StallDetector {
     start: Instant,
     /// Milliseconds after `start` until which the step may take; 0 while there is none.
     limit: AtomicU64,
 }
 
-impl Watch {
+impl StallDetector {
     pub(super) fn new() -> Self {
-        Watch { start: Instant::now(), limit: AtomicU64::new(0) }
+        StallDetector { start: Instant::now(), limit: AtomicU64::new(0) }
     }
 
     /// Takes a step that may take so long.
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn only_a_step_that_outlasts_its_limit_is_stuck() {
-        let watch = Watch::new();
+        let watch = StallDetector::new();
         assert!(!watch.is_stuck());
         watch.step(Duration::from_secs(60), || assert!(!watch.is_stuck()));
         watch.step(Duration::from_millis(1), || {

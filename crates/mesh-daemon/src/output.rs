@@ -1,0 +1,30 @@
+//! What commands print. A reader that went away is no error: `… | head` ends quietly.
+
+use crate::exit::Exit;
+use crate::terminal::escape;
+use std::io::{self, Write};
+
+/// Prints to stdout.
+pub fn print(text: &str) -> Exit {
+    print_on(text).err().unwrap_or(Exit::Done)
+}
+
+/// Prints to stdout; the error is how to end, if there is no use in going on. A reader that went away has had enough.
+pub fn print_on(text: &str) -> Result<(), Exit> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Exit::Done;
+        }
+        complain(&format!("cannot write to the standard output: {error}"));
+        Exit::Failed
+    })
+}
+
+/// Says to a person what went wrong, on stderr.
+pub fn complain(text: &str) {
+    for line in text.lines() {
+        // Nobody is left to tell when stderr is gone.
+        writeln!(io::stderr(), "{}", escape(line)).ok();
+    }
+}

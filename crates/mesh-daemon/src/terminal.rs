@@ -1,0 +1,122 @@
+//! What is safe on a terminal, and what is in colour there.
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal};
+
+/// Replaces every character that could end the line, steer a terminal or turn the reading direction around:
+/// a newline becomes `\n`, ESC `\u{1b}`. Text without one is given back as it is.
+pub fn escape(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push_str("\\t"),
+            c if is_unsafe(c) => escaped.extend(c.escape_unicode()),
+            c => escaped.push(c),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            // Line and paragraph separator.
+            '\u{2028}' | '\u{2029}'
+            // The characters of Unicode's bidirectional algorithm (UAX 9) that have no glyph.
+            | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// What a piece of text is painted with. Nothing is said by colour alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// As it is.
+    Plain,
+    /// Bold: a title.
+    Bold,
+    /// Red: wrong, or gone.
+    Red,
+    /// Green: right, or new.
+    Green,
+    /// Yellow: wants a look, or changed.
+    Yellow,
+}
+
+impl Style {
+    /// The number of the escape sequence (ECMA-48, SGR).
+    const fn code(self) -> Option<&'static str> {
+        match self {
+            Style::Plain => None,
+            Style::Bold => Some("1"),
+            Style::Red => Some("31"),
+            Style::Green => Some("32"),
+            Style::Yellow => Some("33"),
+        }
+    }
+}
+
+/// Whether text is painted at all: on a terminal, unless `NO_COLOR` is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Paint {
+    on: bool,
+}
+
+impl Paint {
+    /// As stdout wants it.
+    pub fn of_stdout() -> Self {
+        Paint::of(io::stdout().is_terminal())
+    }
+
+    /// For an output that is a terminal or not.
+    pub fn of(is_terminal: bool) -> Self {
+        Paint { on: is_terminal && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()) }
+    }
+
+    /// `text`, which must be safe on a terminal already, in `style`.
+    pub fn paint(self, style: Style, text: &str) -> String {
+        match style.code() {
+            Some(code) if self.on => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+            _ => text.to_owned(),
+        }
+    }
+
+    /// One line with what would move a terminal escaped, in `style`.
+    pub fn line(self, style: Style, line: &str) -> String {
+        self.paint(style, &escape(line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_steer_a_reader_is_escaped() {
+        for text in ["", "plain", "Grüße, мир, 世界 \u{1f600}", r"a\b"] {
+            assert!(matches!(escape(text), Cow::Borrowed(same) if same == text), "{text:?}");
+        }
+        for (text, escaped) in [
+            ("a\nb\r\tc", r"a\nb\r\tc"),
+            ("\u{1b}[31m\0\u{7f}", r"\u{1b}[31m\u{0}\u{7f}"),
+            ("\u{85}\u{9b}2J", r"\u{85}\u{9b}2J"),
+            ("\u{2028}\u{2029}", r"\u{2028}\u{2029}"),
+            ("\u{202e}\u{2066}\u{200f}\u{61c}é", r"\u{202e}\u{2066}\u{200f}\u{61c}é"),
+        ] {
+            assert_eq!(escape(text), escaped);
+        }
+    }
+
+    #[test]
+    fn only_what_is_on_is_painted() {
+        assert_eq!(Paint { on: true }.line(Style::Red, "a\n"), "\u{1b}[31ma\\n\u{1b}[0m");
+        assert_eq!(Paint { on: true }.line(Style::Plain, "a"), "a");
+        assert_eq!(Paint { on: false }.line(Style::Red, "a"), "a");
+        assert_eq!(Paint::of(false), Paint { on: false });
+    }
+}
