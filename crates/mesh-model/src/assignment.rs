@@ -9,6 +9,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::json::{At, Fields, Json, Problem, Read};
 use crate::json::{nearest, text_form};
+use crate::placeholder::MAX_NAME_BYTES;
 use crate::resource::{Draft, words};
 use std::fmt;
 use std::str::FromStr;
@@ -153,7 +154,7 @@ impl Read for Need {
         if need.kind.is_empty() || !need.kind.bytes().all(|b| b.is_ascii_lowercase()) {
             return Err(at.field("kind").problem(format!("{:?} is no kind ([a-z]+)", need.kind)));
         }
-        if need.name.is_empty() || need.name.contains(['}', '\n']) {
+        if need.name.is_empty() || need.name.len() > MAX_NAME_BYTES || need.name.contains(['}', '\n']) {
             return Err(at.field("name").problem("is no name of a placeholder"));
         }
         Ok(need)

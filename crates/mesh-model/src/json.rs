@@ -6,8 +6,6 @@
 mod nearest;
 mod read;
 
-use std::fmt::Write as _;
-
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::ser::{Error as _, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
@@ -95,68 +93,73 @@ impl Json {
         }
     }
 
-    fn write(&self, out: &mut String) {
+    /// Hands on compact JSON, piece by piece; each piece is a whole text.
+    pub(crate) fn write(&self, put: &mut dyn FnMut(&str)) {
         match self {
-            Json::Null => out.push_str("null"),
-            Json::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-            Json::Number(digits) => out.push_str(digits),
-            Json::Text(text) => write_text(text, out),
+            Json::Null => put("null"),
+            Json::Bool(value) => put(if *value { "true" } else { "false" }),
+            Json::Number(digits) => put(digits),
+            Json::Text(text) => write_text(text, put),
             Json::List(items) => {
-                out.push('[');
+                put("[");
                 for (place, item) in items.iter().enumerate() {
                     if place > 0 {
-                        out.push(',');
+                        put(",");
                     }
-                    item.write(out);
+                    item.write(put);
                 }
-                out.push(']');
+                put("]");
             }
             Json::Object(members) => {
-                out.push('{');
+                put("{");
                 for (place, (name, value)) in members.iter().enumerate() {
                     if place > 0 {
-                        out.push(',');
+                        put(",");
                     }
-                    write_text(name, out);
-                    out.push(':');
-                    value.write(out);
+                    write_text(name, put);
+                    put(":");
+                    value.write(put);
                 }
-                out.push('}');
+                put("}");
             }
         }
     }
 }
 
-/// Appends `text` as a JSON string with its quotes.
-pub(crate) fn write_text(text: &str, out: &mut String) {
-    out.push('"');
-    escape(text, out);
-    out.push('"');
+/// Hands on `text` as a JSON string with its quotes.
+fn write_text(text: &str, put: &mut dyn FnMut(&str)) {
+    put("\"");
+    escape(text, put);
+    put("\"");
 }
 
-/// Appends `text` as it stands inside of a JSON string: what must be escaped is, and nothing else.
-pub(crate) fn escape(text: &str, out: &mut String) {
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c < ' ' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
+/// Hands on `text` as it stands inside of a JSON string: what must be escaped is, and nothing else.
+pub(crate) fn escape(text: &str, put: &mut dyn FnMut(&str)) {
+    let mut written = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if byte >= b' ' && byte != b'"' && byte != b'\\' {
+            continue;
         }
+        put(&text[written..at]);
+        match byte {
+            b'"' => put("\\\""),
+            b'\\' => put("\\\\"),
+            b'\n' => put("\\n"),
+            b'\r' => put("\\r"),
+            b'\t' => put("\\t"),
+            other => put(&format!("\\u{other:04x}")),
+        }
+        written = at + 1;
     }
+    put(&text[written..]);
 }
 
 /// Compact JSON.
 impl std::fmt::Display for Json {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut out = String::new();
-        self.write(&mut out);
-        f.write_str(&out)
+        let mut result = Ok(());
+        self.write(&mut |text| result = result.and_then(|()| f.write_str(text)));
+        result
     }
 }
 

@@ -10,10 +10,13 @@ pub mod bucket;
 pub mod declaration;
 #[cfg(feature = "keys")]
 pub mod digest;
+#[cfg(feature = "format")]
+pub mod format;
 pub mod json;
 #[cfg(feature = "keys")]
 pub mod keys;
 pub mod name;
 pub mod object;
+pub mod placeholder;
 pub mod registry;
 pub mod resource;
