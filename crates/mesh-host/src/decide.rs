@@ -7,6 +7,7 @@
 mod access;
 mod directory;
 mod file;
+mod managed;
 mod orphan;
 
 use crate::desired::{Desired, Spec};
@@ -70,6 +71,8 @@ pub struct View<'a> {
     pub changed: &'a BTreeSet<String>,
     /// Whether the time to settle has passed.
     pub settled: bool,
+    /// Whether there are managers: not with `--root`.
+    pub managers: bool,
     /// Whether owners are managed: not without root's rights.
     pub owners: bool,
 }
@@ -153,8 +156,16 @@ pub fn next(desired: &Desired, view: &View<'_>) -> Move {
         Spec::Directory(directory) => directory::next(directory, view),
         Spec::Access(access) => access::next(access, view),
         Spec::File(file) => file::next(&desired.id, file, view),
+        Spec::Managed(_) if !view.managers => Ok(skipped()),
+        Spec::Managed(_) => managed::next(desired, view),
     };
     decided.unwrap_or_else(|early| *early)
+}
+
+/// What a manager of the machine holds, where there is none.
+fn skipped() -> Move {
+    let detail = "a tree of files has no managers";
+    Move::Done(Verdict::new(Outcome::Skipped, detail), Remember::Same)
 }
 
 /// What to do next about something that is no longer declared.

@@ -2,6 +2,7 @@
 
 use crate::digest::Digest;
 use crate::target::{Kind, Origin, Target};
+use mesh_model::resource::What;
 
 /// A resource as it shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,18 @@ pub enum Spec {
     Access(Access),
     /// A file.
     File(File),
+    /// Something that a manager of the machine holds.
+    Managed(Box<Managed>),
+}
+
+/// What a manager of the machine holds: a unit, a package, a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Managed {
+    /// As it was declared, its placeholders filled. Its `env` is empty: the values may be secrets.
+    pub what: What,
+    /// Of the environment file that is the content of this resource: `NAME=value` lines, sorted by name. Keyed if a
+    /// secret is in it. `None`: there is no environment.
+    pub env: Option<Digest>,
 }
 
 /// A directory.
@@ -67,6 +80,29 @@ impl Desired {
             Spec::Directory(directory) => Target::new(Kind::Directory, &directory.path),
             Spec::Access(access) => Target::new(Kind::Access, &access.path),
             Spec::File(file) => Target::new(Kind::File, &file.path),
+            Spec::Managed(managed) => managed.target(&self.id),
+        }
+    }
+}
+
+impl Managed {
+    fn target(&self, id: &str) -> Target {
+        match &self.what {
+            What::Service(service) => Target::new(Kind::Service, service.unit.to_string()),
+            What::Package(package) => Target::new(Kind::Package, package.package.to_string()),
+            What::Network(network) => Target::new(Kind::Network, network.name.to_string()),
+            What::User(user) => Target::new(Kind::User, user.name.to_string()),
+            What::Process(process) => Target::new(Kind::Process, process.unit()),
+            What::Container(container) => Target::new(Kind::Container, container.name.to_string()),
+            What::Opening(opening) => {
+                Target::new(Kind::Opening, format!("{}/{}", opening.port, opening.protocol))
+            }
+            What::Action(_) => Target::new(Kind::Action, id),
+            // These are of files, and have specs of their own.
+            What::Directory(directory) => Target::new(Kind::Directory, directory.path.to_string()),
+            What::Access(access) => Target::new(Kind::Access, access.path.to_string()),
+            What::File(file) => Target::new(Kind::File, file.place.path().to_string()),
+            What::Archive(archive) => Target::new(Kind::Archive, archive.path.to_string()),
         }
     }
 }

@@ -82,6 +82,7 @@ pub struct Engine {
     changed: BTreeSet<String>,
     entries: Vec<Entry>,
     untaken: BTreeSet<Origin>,
+    managers: bool,
     owners: bool,
     plan: bool,
     surveyed: bool,
@@ -92,7 +93,7 @@ pub struct Engine {
 impl Engine {
     /// Orders what is to be done.
     pub fn new(request: Request, memory: &Memory) -> Self {
-        let Request { desired, scope, adopted, untaken, owners, plan } = request;
+        let Request { desired, scope, adopted, untaken, managers, owners, plan } = request;
         let declared: BTreeSet<Target> = desired.iter().map(Desired::target).collect();
         let mut work = orphans(memory, &scope, &declared, adopted);
         // An adoption's guard comes down only when everything stands without it.
@@ -108,6 +109,7 @@ impl Engine {
             changed: BTreeSet::new(),
             entries: Vec::new(),
             untaken,
+            managers,
             owners,
             plan,
             surveyed: false,
@@ -202,6 +204,7 @@ impl Engine {
             did: &work.did,
             changed: &self.changed,
             settled: self.settled,
+            managers: self.managers,
             owners: self.owners,
         };
         match &work.job {

@@ -20,7 +20,8 @@
 //!   stores before and after each effect.
 //!
 //! A kind of resource has a variant in [`desired::Spec`], one in [`target::Kind`], a stepper in `decide/`, steps in
-//! [`step::Step`], questions in [`facts::Question`], and what is remembered of it in [`record::Written`].
+//! [`step::Step`], questions in [`facts::Question`], and what is remembered of it in [`record::Written`]. What a manager
+//! of the machine holds is one variant, [`desired::Spec::Managed`], and is looked at and done by [`managers`].
 
 pub mod apply;
 pub mod decide;
@@ -29,7 +30,9 @@ pub mod desired;
 pub mod digest;
 pub mod engine;
 pub mod facts;
+pub mod files;
 pub mod machine;
+pub mod managers;
 pub mod outcome;
 pub mod record;
 pub mod state;

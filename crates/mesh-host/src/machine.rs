@@ -1,5 +1,9 @@
 //! The machine: it answers questions and performs steps.
 
+mod real;
+
+pub use real::Real;
+
 use crate::facts::{Answer, Question};
 use crate::outcome::Failure;
 use crate::step::Step;

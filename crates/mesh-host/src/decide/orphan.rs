@@ -23,6 +23,7 @@ pub(super) fn next(view: &View<'_>) -> Decided {
         Kind::Directory => directory(view),
         Kind::File => file(view),
         Kind::Access => Ok(forgotten("the operator's; the path is left")),
+        _ if !view.managers => Ok(super::skipped()),
         other => Err(failed(Failure::Failed(format!("there is no way to remove a {}", other.name())))),
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 /// What one apply is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Request {
     /// Everything that is declared and can be applied now, in order.
     pub desired: Vec<Desired>,
@@ -15,6 +16,8 @@ pub struct Request {
     pub adopted: bool,
     /// The origins whose found things are held. Empty unless the node is adopted.
     pub untaken: BTreeSet<Origin>,
+    /// Whether there are managers: not with `--root`.
+    pub managers: bool,
     /// Whether owners are managed: not without root's rights.
     pub owners: bool,
     /// Whether it shall only be said what would be done.

@@ -45,6 +45,7 @@ impl Round {
             scope: Scope { family: Family::Mesh, waiting: self.waiting.clone(), only: None, spoken_for },
             adopted: false,
             untaken: BTreeSet::new(),
+            managers: false,
             owners: true,
             plan: false,
         }
