@@ -8,11 +8,8 @@ use std::collections::BTreeMap;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::json::{At, Fields, Json, Problem, Read};
-use crate::json::{nearest, text_form};
 use crate::placeholder::MAX_NAME_BYTES;
 use crate::resource::{Draft, words};
-use std::fmt;
-use std::str::FromStr;
 
 mod make;
 
@@ -180,7 +177,7 @@ impl Read for Provider {
 }
 
 /// A `requires` entry of a module of a node.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Consumer {
     /// The node.
     pub node: String,

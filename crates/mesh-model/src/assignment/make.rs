@@ -1,9 +1,6 @@
-use std::fmt;
-use std::str::FromStr;
-
 use serde::Serialize;
 
-use crate::json::{At, Fields, Json, Problem, Read, nearest, text_form};
+use crate::json::{At, Fields, Json, Problem, Read};
 use crate::resource::words;
 
 /// How many random bytes a made secret has.

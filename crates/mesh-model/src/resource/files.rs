@@ -3,9 +3,7 @@
 use data_encoding::BASE64;
 
 use super::{AbsolutePath, Encode, Format, Inserts, Mode, Number, Owner, words};
-use crate::json::{Fields, Problem, nearest, text_form};
-use std::fmt;
-use std::str::FromStr;
+use crate::json::{Fields, Problem};
 
 /// A directory.
 #[derive(Debug, Clone, PartialEq, Eq)]

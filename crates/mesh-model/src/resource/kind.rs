@@ -1,7 +1,4 @@
 use super::words;
-use crate::json::{nearest, text_form};
-use std::fmt;
-use std::str::FromStr;
 
 words!(
     /// The kind of a resource: its field `type`.

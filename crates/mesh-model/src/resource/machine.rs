@@ -4,9 +4,7 @@ use super::{
     AbsolutePath, AccountName, Command, ContainerName, Environment, Id, Inserts, Number, PackageName, Period,
     ProcessName, Protocol, Source, UnitName, environment, words,
 };
-use crate::json::{Fields, Problem, nearest, text_form};
-use std::fmt;
-use std::str::FromStr;
+use crate::json::{Fields, Problem};
 
 words!(
     /// Whether a unit runs.

@@ -1,8 +1,3 @@
-use std::fmt;
-use std::str::FromStr;
-
-use crate::json::{nearest, text_form};
-
 /// Defines a closed list of words, each with one spelling.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $what:literal { $($(#[$word_doc:meta])* $variant:ident = $word:literal),* $(,)? }) => {
@@ -22,13 +17,13 @@ macro_rules! words {
             }
         }
 
-        impl FromStr for $name {
+        impl std::str::FromStr for $name {
             type Err = String;
 
             fn from_str(text: &str) -> Result<$name, String> {
                 let known = || $name::ALL.iter().map(|word| word.as_str());
                 $name::ALL.iter().copied().find(|word| word.as_str() == text).ok_or_else(|| {
-                    match nearest(text, known()) {
+                    match $crate::json::nearest(text, known()) {
                         Some(near) => format!("{text:?} is no {}; nearest known: {near}", $what),
                         None => format!("{text:?} is no {}; known are {}", $what, known().collect::<Vec<_>>().join(", ")),
                     }
@@ -36,13 +31,13 @@ macro_rules! words {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.as_str())
             }
         }
 
-        text_form!($name);
+        $crate::json::text_form!($name);
     };
 }
 pub(crate) use words;
