@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const MAX_PROGRAM_BYTES: u64 = 4 << 20;
 const MAX_READY: Duration = Duration::from_millis(50);
-const MAX_THREADS: u64 = 5;
+const MAX_THREADS: u64 = 6;
 const MAX_IDLE_KIB: u64 = 6 << 10;
 const MAX_ASKED_KIB: u64 = 10 << 10;
 

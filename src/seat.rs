@@ -286,7 +286,7 @@ impl Seat {
 
     /// What the subjects of all answers in bulk start with.
     pub fn bulk_inbox(&self) -> String {
-        format!("{}.bulk", self.inbox())
+        self.inbox()
     }
 
     fn end_if_done(&mut self, now: Duration) {

@@ -2,17 +2,16 @@
 //!
 //! One thread, one select. Nothing here waits for the bus: the link's own thread does.
 
-mod bulk;
-
 use crate::seat::{self, Action, Event, Seat};
 use crate::wire::answer::Identity;
 use crate::wire::{QUEUE, SERVICE};
 use ::log::{error, log, warn};
-use bulk::Bulk;
 use crossbeam_channel::{Receiver, Select, never};
 use mesh_bus::config::BusConfig;
 use mesh_bus::config::address::Address;
-use mesh_bus::nats::{Connected, Incoming, Link, LinkEvent, Message, Subscribe, is_library_stuck};
+use mesh_bus::gate::Cluster;
+use mesh_bus::message::{Incoming, Reply};
+use mesh_bus::nats::{Connected, Inbox, Link, LinkEvent, Message, Subscribe, is_library_stuck};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::notify::Notify;
 use mesh_daemon::signals::Signal;
@@ -42,8 +41,9 @@ const SLOW_TURN: Duration = Duration::from_millis(500);
 /// it is full. It turns in microseconds; what waits for the bus waits in the seat.
 const MAX_UNTAKEN_REQUESTS: usize = 2048;
 
-/// How many answers of the bus may wait for the loop: all that can be outstanding, and those that came late.
-const MAX_UNTAKEN_ANSWERS: usize = 8192;
+/// How many answers of the bus may wait for the loop: what the batches of three buckets may bring, and as many that came
+/// late.
+const MAX_UNTAKEN_ANSWERS: usize = 48 * 1024;
 
 /// How many messages are taken at most in one turn, beside the one that it began with.
 const MESSAGES_A_TURN: usize = 63;
@@ -58,10 +58,10 @@ const STEPPING_ASIDE: Duration = Duration::from_secs(180);
 /// How many answers are kept for the next connection.
 const MAX_HELD: usize = 1024;
 
-/// The place of the verb among the subscriptions.
-const VERB_PLACE: usize = 1;
+/// The place of the verb among the subscriptions beside the inbox.
+const VERB_PLACE: usize = 0;
 
-/// How many servers of the cluster are remembered.
+/// How many servers of the cluster are remembered, and how many that could not be read.
 const MAX_SERVERS: usize = 64;
 
 /// What the loop is told at its start.
@@ -87,16 +87,16 @@ struct Shell {
     connection: Arc<BusConfig>,
     signals: Receiver<Signal>,
     /// The connection that serves.
-    link: Option<(Link, Vec<Receiver<Message>>)>,
+    link: Option<Serving>,
     /// The one that is being made.
     attempt: Option<Link>,
-    /// The one for reads in bulk.
-    bulk: Option<Bulk>,
     /// The requests that connections still bring which serve no more. Each ends when its connection has nothing
     /// more to bring.
     leaving: Vec<Receiver<Message>>,
     /// All servers known: those configured, then those that the cluster told of.
     servers: Vec<Address>,
+    /// What the cluster told of that is no address.
+    odd_servers: Vec<String>,
     attempts: usize,
     /// Answers that were given while there was no connection.
     held: VecDeque<Outgoing>,
@@ -109,16 +109,23 @@ struct Shell {
     was_ready: bool,
 }
 
+/// A connection that serves, and what it brings.
+struct Serving {
+    link: Link,
+    replies: Receiver<Reply>,
+    /// In the order of [`Shell::subscriptions`].
+    messages: Vec<Receiver<Message>>,
+}
+
 /// What woke the loop.
 #[derive(Debug)]
 enum Wake {
     Signal(Signal),
     Link(LinkEvent),
     Attempt(LinkEvent),
-    Bulk(LinkEvent),
     Protest(String),
+    Reply(Reply),
     Message {
-        answers: bool,
         message: Message,
         /// Which of [`Shell::messages`] brought it.
         place: usize,
@@ -141,9 +148,9 @@ pub fn serve(settings: Settings) -> Exit {
         signals,
         link: None,
         attempt: None,
-        bulk: None,
         leaving: Vec::new(),
         servers,
+        odd_servers: Vec::new(),
         attempts: 0,
         held: VecDeque::new(),
         status_file,
@@ -171,11 +178,9 @@ pub fn serve(settings: Settings) -> Exit {
 fn describe(wake: &Wake) -> &'static str {
     match wake {
         Wake::Signal(_) => "a signal",
-        Wake::Link(_) | Wake::Attempt(_) | Wake::Bulk(_) | Wake::Protest(_) | Wake::NoMore(_) => {
-            "a change of the connection"
-        }
-        Wake::Message { answers: true, .. } => "an answer of the bus",
-        Wake::Message { answers: false, .. } => "a request",
+        Wake::Link(_) | Wake::Attempt(_) | Wake::Protest(_) | Wake::NoMore(_) => "a change of the connection",
+        Wake::Reply(_) => "an answer of the bus",
+        Wake::Message { .. } => "a request",
         Wake::Time => "what became due",
     }
 }
@@ -191,10 +196,9 @@ impl Shell {
         let mut select = Select::new();
         let signals = select.recv(&self.signals);
         let attempt = self.attempt.as_ref().map(|link| (select.recv(link.life()), link.life()));
-        let serving = self.link.as_ref().map(|(link, _)| (link, Wake::Link as fn(LinkEvent) -> Wake));
-        let bulk = self.bulk.as_ref().map(|Bulk { link, .. }| (link, Wake::Bulk as fn(LinkEvent) -> Wake));
-        let links = [serving, bulk].map(|link| {
-            link.map(|(link, wake)| (select.recv(link.life()), select.recv(link.server_errors()), link, wake))
+        let serving = self.link.as_ref().map(|Serving { link, replies, .. }| {
+            let places = [select.recv(link.life()), select.recv(link.server_errors()), select.recv(replies)];
+            (places, link, replies)
         });
         let messages: Vec<_> = self.messages().map(|messages| (select.recv(messages), messages)).collect();
         let Ok(ready) = select.select_deadline(deadline) else { return Wake::Time };
@@ -205,45 +209,35 @@ impl Shell {
         if let Some((_, life)) = attempt.filter(|(at, _)| *at == index) {
             return Wake::Attempt(ready.recv(life).unwrap_or_else(ended));
         }
-        for (at_life, at_protests, link, wake) in links.into_iter().flatten() {
+        if let Some(([at_life, at_server_errors, at_replies], link, replies)) = serving {
             if index == at_life {
-                return wake(ready.recv(link.life()).unwrap_or_else(ended));
+                return Wake::Link(ready.recv(link.life()).unwrap_or_else(ended));
             }
-            if index == at_protests {
+            if index == at_server_errors {
                 return ready.recv(link.server_errors()).map_or(Wake::Time, Wake::Protest);
+            }
+            if index == at_replies {
+                return ready.recv(replies).map_or_else(|error| Wake::Link(ended(error)), Wake::Reply);
             }
         }
         let Some(place) = messages.iter().position(|(at, _)| *at == index) else { return Wake::Time };
         match ready.recv(messages[place].1) {
-            Ok(message) => Wake::Message { answers: self.brings_answers(place), message, place },
+            Ok(message) => Wake::Message { message, place },
             Err(_) => Wake::NoMore(place),
         }
     }
 
-    /// What brings messages: the connection that serves, in the order of [`Shell::subscriptions`], those that serve
-    /// no more, then the one for reads in bulk.
+    /// What brings messages: the connection that serves, then those that serve no more.
     fn messages(&self) -> impl Iterator<Item = &Receiver<Message>> {
-        let bulk = self.bulk.iter().filter_map(|bulk| bulk.messages.as_ref());
-        self.link.iter().flat_map(|(_, messages)| messages).chain(&self.leaving).chain(bulk)
-    }
-
-    /// Whether what comes at this place among the [`Shell::messages`] answers a request of ours.
-    fn brings_answers(&self, place: usize) -> bool {
-        let serving = self.link.as_ref().map_or(0, |(_, messages)| messages.len());
-        serving > 0 && place == 0 || place >= serving + self.leaving.len()
+        self.link.iter().flat_map(|serving| &serving.messages).chain(&self.leaving)
     }
 
     /// A subscription was given up. A receiver that has ended is always ready: the loop would do nothing else.
     fn forget(&mut self, place: usize) {
-        let serving = self.link.as_mut().map_or(&mut [][..], |(_, messages)| messages);
+        let serving = self.link.as_mut().map_or(&mut [][..], |serving| &mut serving.messages);
         match place.checked_sub(serving.len()) {
             None => serving[place] = never(),
-            Some(place) if place < self.leaving.len() => drop(self.leaving.remove(place)),
-            Some(_) => {
-                if let Some(bulk) = &mut self.bulk {
-                    bulk.messages = None;
-                }
-            }
+            Some(place) => drop(self.leaving.remove(place)),
         }
     }
 
@@ -259,10 +253,13 @@ impl Shell {
             Wake::Protest(words) => self.handle(Event::Protest(words))?,
             Wake::Attempt(life) => self.attempt_became(life)?,
             Wake::Link(life) => self.link_became(life)?,
-            Wake::Bulk(life) => self.bulk_became(life)?,
-            Wake::Message { answers, message, place } => {
-                self.message(answers, message)?;
-                self.more_messages(answers, place)?;
+            Wake::Reply(reply) => {
+                self.reply(reply)?;
+                self.more_replies()?;
+            }
+            Wake::Message { message, place } => {
+                self.message(message)?;
+                self.more_messages(place)?;
             }
             Wake::NoMore(place) => self.forget(place),
             Wake::Time => self.handle(Event::Due)?,
@@ -276,18 +273,17 @@ impl Shell {
         for action in actions {
             match action {
                 Action::Connect => self.connect()?,
-                Action::Send(message) => lost += u64::from(!self.send(message)),
-                Action::ConnectBulk => self.connect_bulk()?,
-                Action::SendBulk(message) => self.send_bulk(message),
-                Action::CloseBulk => self.bulk = None,
+                Action::Send(message) | Action::SendBulk(message) => lost += u64::from(!self.send(message)),
+                Action::ConnectBulk => self.handle(Event::BulkUp)?,
+                Action::CloseBulk => {}
                 Action::StopListening => {
-                    if let Some((link, _)) = &self.link {
+                    if let Some(Serving { link, .. }) = &self.link {
                         link.stop_listening();
                     }
                 }
                 Action::Say(level, text) => log!(level, "{text}"),
                 Action::Exit => {
-                    if let Some((link, _)) = self.link.take() {
+                    if let Some(Serving { link, .. }) = self.link.take() {
                         link.close(LAST_WORDS);
                     }
                     return ControlFlow::Break(Exit::Done);
@@ -301,7 +297,7 @@ impl Shell {
     /// next one, since whoever asked may still wait for it there; our own requests are asked anew anyway.
     fn send(&mut self, message: Outgoing) -> bool {
         match &self.link {
-            Some((link, _)) => link.publish(message),
+            Some(Serving { link, .. }) => link.publish(message),
             None if message.reply.is_none() && self.held.len() < MAX_HELD => {
                 self.held.push_back(message);
                 true
@@ -317,7 +313,9 @@ impl Shell {
         // Each attempt begins with another server, so that one that always fails late does not hide the others.
         self.attempts += 1;
         let client = format!("{SERVICE} {}", self.identity.id);
-        match Link::open(Arc::clone(&self.connection), self.rotated(), client, self.subscriptions()) {
+        let inbox = Inbox { prefix: self.seat.inbox(), limit: MAX_UNTAKEN_ANSWERS };
+        let (settings, servers) = (Arc::clone(&self.connection), self.rotated());
+        match Link::open(settings, servers, client, Some(inbox), self.subscriptions()) {
             Ok(link) => {
                 self.attempt = Some(link);
                 ControlFlow::Continue(())
@@ -333,40 +331,32 @@ impl Shell {
         servers
     }
 
-    /// The answers of the bus first, then the verb at [`VERB_PLACE`], then monitoring.
+    /// All but the inbox: the verb at [`VERB_PLACE`], then monitoring.
     fn subscriptions(&self) -> Vec<Subscribe> {
         let subscribe = |(place, subject): (usize, String)| Subscribe {
             subject,
             queue: (place == VERB_PLACE).then_some(QUEUE),
-            limit: match place {
-                0 => MAX_UNTAKEN_ANSWERS,
-                VERB_PLACE => MAX_UNTAKEN_REQUESTS,
-                _ => MAX_UNTAKEN_MONITORING,
-            },
-            listens: place > 0,
+            limit: if place == VERB_PLACE { MAX_UNTAKEN_REQUESTS } else { MAX_UNTAKEN_MONITORING },
+            listens: true,
         };
-        self.seat.subscriptions().into_iter().enumerate().map(subscribe).collect()
+        self.seat.subscriptions().into_iter().skip(1).enumerate().map(subscribe).collect()
     }
 
     fn attempt_became(&mut self, life: LinkEvent) -> ControlFlow<Exit> {
         match life {
             LinkEvent::Up(up) => {
                 let Some(link) = self.attempt.take() else { return ControlFlow::Continue(()) };
-                let Connected { server, max_payload, cluster, messages } = up;
-                for address in cluster {
-                    if !self.servers.contains(&address) && self.servers.len() < MAX_SERVERS {
-                        self.servers.push(address);
-                    }
-                }
+                let Connected { server, max_payload, cluster, replies, messages } = up;
+                self.learn(cluster);
                 // The server that is about to shut down sends requests over the old connection until it has closed it.
                 if let Some(old) = self.retire()? {
                     old.step_aside(STEPPING_ASIDE);
                 }
-                self.link = Some((link, messages));
+                self.link = Some(Serving { link, replies, messages });
                 self.handle(Event::Up { server, max_payload })?;
                 // The bus has said by now which subscriptions it denies.
                 while let Some(words) =
-                    self.link.as_ref().and_then(|(link, _)| link.server_errors().try_recv().ok())
+                    self.link.as_ref().and_then(|serving| serving.link.server_errors().try_recv().ok())
                 {
                     self.handle(Event::Protest(words))?;
                 }
@@ -381,7 +371,25 @@ impl Shell {
                 }
                 self.handle(Event::Down { why })
             }
-            LinkEvent::MaxPayload(_) | LinkEvent::LameDuck => ControlFlow::Continue(()),
+            LinkEvent::MaxPayload(_) | LinkEvent::LameDuck | LinkEvent::Cluster(_) | LinkEvent::Report(_) => {
+                ControlFlow::Continue(())
+            }
+        }
+    }
+
+    /// Notes the other servers of the cluster. One that cannot be read is reported once.
+    fn learn(&mut self, cluster: Cluster) {
+        for address in cluster.servers {
+            let is_known = |known: &Address| known.host == address.host && known.port == address.port;
+            if !self.servers.iter().any(is_known) && self.servers.len() < MAX_SERVERS {
+                self.servers.push(address);
+            }
+        }
+        for odd in cluster.odd {
+            if !self.odd_servers.contains(&odd) && self.odd_servers.len() < MAX_SERVERS {
+                warn!("the server names another one that cannot be used: {odd}");
+                self.odd_servers.push(odd);
+            }
         }
     }
 
@@ -390,6 +398,14 @@ impl Shell {
             LinkEvent::Up(_) => ControlFlow::Continue(()),
             LinkEvent::MaxPayload(bytes) => self.handle(Event::MaxPayload(bytes)),
             LinkEvent::LameDuck => self.handle(Event::LameDuck),
+            LinkEvent::Cluster(cluster) => {
+                self.learn(cluster);
+                ControlFlow::Continue(())
+            }
+            LinkEvent::Report(words) => {
+                warn!("{words}");
+                ControlFlow::Continue(())
+            }
             LinkEvent::Down(why) => self.link_ended(why),
         }
     }
@@ -402,21 +418,25 @@ impl Shell {
     /// Takes the connection that serves out of service: first what it has already brought, later the requests that it
     /// still brings, until it ends.
     fn retire(&mut self) -> ControlFlow<Exit, Option<Link>> {
-        let Some((_, messages)) = &self.link else { return ControlFlow::Continue(None) };
-        let untaken: Vec<Message> = messages.iter().skip(1).flat_map(Receiver::try_iter).collect();
+        let Some(Serving { messages, .. }) = &self.link else { return ControlFlow::Continue(None) };
+        let untaken: Vec<Message> = messages.iter().flat_map(Receiver::try_iter).collect();
         for message in untaken {
-            self.message(false, message)?;
+            self.message(message)?;
         }
-        let Some((link, messages)) = self.link.take() else { return ControlFlow::Continue(None) };
+        let Some(Serving { link, messages, .. }) = self.link.take() else {
+            return ControlFlow::Continue(None);
+        };
         self.leaving.extend(messages.into_iter().nth(VERB_PLACE));
         ControlFlow::Continue(Some(link))
     }
 
-    fn message(&mut self, answers: bool, message: Message) -> ControlFlow<Exit> {
-        let Incoming { subject, reply, no_responders, part, body, .. } = Incoming::from(message);
-        if !answers {
-            return self.handle(Event::Request { subject, reply, body });
-        }
+    fn message(&mut self, message: Message) -> ControlFlow<Exit> {
+        let Incoming { subject, reply, body, .. } = Incoming::from(message);
+        self.handle(Event::Request { subject, reply, body })
+    }
+
+    fn reply(&mut self, reply: Reply) -> ControlFlow<Exit> {
+        let Reply { subject, no_responders, part, body, .. } = reply;
         let Some(call) = subject.rsplit('.').next().and_then(|number| number.parse().ok()) else {
             return ControlFlow::Continue(());
         };
@@ -428,11 +448,21 @@ impl Shell {
 
     /// Takes more of the messages that are there already: they come by the thousand, and to wait for each of them in
     /// turn costs more than most of them do. Not all of them, so that others wait no longer for their turn.
-    fn more_messages(&mut self, answers: bool, place: usize) -> ControlFlow<Exit> {
+    fn more_messages(&mut self, place: usize) -> ControlFlow<Exit> {
         for _ in 0..MESSAGES_A_TURN {
             let next = self.messages().nth(place).and_then(|messages| messages.try_recv().ok());
             let Some(message) = next else { break };
-            self.message(answers, message)?;
+            self.message(message)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The same for replies.
+    fn more_replies(&mut self) -> ControlFlow<Exit> {
+        for _ in 0..MESSAGES_A_TURN {
+            let next = self.link.as_ref().and_then(|serving| serving.replies.try_recv().ok());
+            let Some(reply) = next else { break };
+            self.reply(reply)?;
         }
         ControlFlow::Continue(())
     }
@@ -443,18 +473,16 @@ impl Shell {
             error!("the connection is stuck beyond repair from within: ending, so that a restart repairs it");
             return ControlFlow::Break(Exit::Stuck);
         }
-        if self.attempt.as_ref().is_some_and(Link::is_dead) {
-            self.attempt_became(LinkEvent::Down(
-                "the server greeted us and then gave no answer in time".to_owned(),
-            ))?;
+        if let Some(attempt) = self.attempt.as_ref().filter(|attempt| attempt.is_dead()) {
+            let why = format!("no answer in time: gave up {}", attempt.doing());
+            self.attempt_became(LinkEvent::Down(why))?;
         }
-        if self.link.as_ref().is_some_and(|(link, _)| link.is_dead()) {
-            self.link_ended(
-                "the server gave no answer in time: the link is dead without a close".to_owned(),
-            )?;
+        if let Some(Serving { link, .. }) = self.link.as_ref().filter(|serving| serving.link.is_dead()) {
+            let why =
+                format!("no answer in time: gave up {}, the link is dead without a close", link.doing());
+            self.link_ended(why)?;
         }
-        self.look_after_bulk()?;
-        if let Some((link, _)) = &self.link {
+        if let Some(Serving { link, .. }) = &self.link {
             let (overrun, unsent) = (link.take_overrun(), link.take_unsent());
             if overrun > 0 {
                 self.handle(Event::Overrun(overrun))?;

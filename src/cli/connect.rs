@@ -3,7 +3,7 @@
 use crate::wire;
 use mesh_bus::client::{CallError, Client, ConnectError};
 use mesh_bus::config::{self, BusConfig, Flags};
-use mesh_bus::connect_error::REFUSES_CREDENTIALS;
+use mesh_bus::gate::REFUSES_CREDENTIALS;
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::complain;
 

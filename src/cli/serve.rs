@@ -8,7 +8,7 @@ use crate::shell;
 use crate::wire::answer::Identity;
 use ::log::{error, info, warn};
 use argh::FromArgs;
-use mesh_bus::config;
+use mesh_bus::{config, library};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::notify::Notify;
 use mesh_daemon::output::complain;
@@ -52,7 +52,7 @@ impl Serve {
             }
         };
         log::start(environment);
-        panic::end_process();
+        panic::end_process(library::owns_panic);
         let connection = match config::load(&self.flags(), environment) {
             Ok(connection) => connection,
             Err(error) => {

@@ -109,10 +109,6 @@ impl Seat {
         let subject = words.split('"').nth(1).unwrap_or_default();
         let lower = words.to_ascii_lowercase();
         if lower.starts_with("permissions violation for subscription") {
-            if subject.starts_with(&self.bulk_inbox()) {
-                self.actions.push(Action::CloseBulk);
-                return self.bulk_down(words, now);
-            }
             self.denied_subscriptions.insert(subject.to_owned());
             self.connect_again_for_rights(now);
         } else if lower.starts_with("maximum subscriptions exceeded") {

@@ -190,7 +190,9 @@ impl Following {
                 if is_first && self.meets_last(key, &standing) {
                     return Ok(Ok(()));
                 }
-                let value = if message.value.len() <= SHORT { Some(message.value) } else { None };
+                // A value under headers that cannot be read is read with its fault when it is asked for.
+                let is_kept = message.value.len() <= SHORT && message.header_fault.is_none();
+                let value = is_kept.then_some(message.value);
                 if standing.sequence <= self.part.last().map_or(0, |(_, last, _)| last.sequence) {
                     return Err("a message comes twice".to_owned());
                 }

@@ -157,8 +157,10 @@ pub struct Complaint<'a> {
 }
 
 impl<'a> Complaint<'a> {
-    /// That `key` is malformed; `written` is the sequence and the time of its last write, if they could be read.
+    /// That `key` is malformed; `written` is the sequence and the time of its last write, if they could be read. Of keys
+    /// that are not UTF-8 several may look the same, so nothing is said of when one was written.
     pub fn new(key: &'a str, malformed: &'a Malformed, written: Option<(u64, &'a str)>) -> Self {
+        let written = written.filter(|_| malformed.why != Why::Bytes);
         Complaint {
             bucket: None,
             key,

@@ -3,7 +3,7 @@
 use crate::jetstream::{self, Stored};
 use mesh_bus::config::address;
 use mesh_bus::config::{self, Flags};
-use mesh_bus::probe;
+use mesh_bus::gate::Info;
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::keys;
 use mesh_jetstream::kv::{WriteAnswer, parse_message, parse_write};
@@ -137,8 +137,8 @@ proptest! {
 
     #[test]
     fn a_greeting(line in bytes(), text in "INFO \\{(\"[a-z_]{1,12}\":(1|\"x\"|\\[\\]),?){0,8}\\}?") {
-        prop_assert!(probe::parse_info(&line).is_err());
-        let _ = probe::parse_info(text.as_bytes());
+        prop_assert!(Info::greeting(&line).is_err());
+        let _ = Info::greeting(text.as_bytes());
     }
 
     #[test]

@@ -432,19 +432,6 @@ fn a_page_that_waits_long_for_its_keys_in_bulk_is_listed_and_so_are_those_behind
 }
 
 #[test]
-fn without_the_inbox_for_it_nothing_is_read_in_bulk_and_the_seat_is_ready() {
-    let mut play = serving_in_bulk();
-    let words = "Permissions Violation for Subscription to \"_INBOX_mesh-provisioner.SEAT1.bulk.*\"";
-    play.tell(Event::Protest(words.to_owned())).is([
-        format!("warn: the bus says {words:?}"),
-        "close in bulk".to_owned(),
-        format!("info: no connection for reads in bulk, buckets are read one by one meanwhile: {words}"),
-    ]);
-    assert_eq!(play.seat.health(play.now).missing, [""; 0]);
-    play.ask("a", r#"{"what":"applied"}"#).is([list(19, Applied)]);
-}
-
-#[test]
 fn nobody_waits_long_for_the_connection() {
     let mut play = Play::serving_at_large();
     play.ask("a", r#"{"what":"applied"}"#).is([look(16, Applied)]);

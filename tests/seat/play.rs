@@ -276,7 +276,7 @@ fn line(action: &Action) -> String {
         Action::Say(level, text) => format!("{}: {text}", level.as_str().to_ascii_lowercase()),
         Action::Send(message) => sent(message, ""),
         Action::ConnectBulk => "connect in bulk".to_owned(),
-        Action::SendBulk(message) => format!("in bulk {}", sent(message, "bulk.")),
+        Action::SendBulk(message) => format!("in bulk {}", sent(message, "")),
         Action::CloseBulk => "close in bulk".to_owned(),
     }
 }

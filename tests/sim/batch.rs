@@ -3,7 +3,7 @@
 
 use crate::bus::{Bus, Stream, Verdict, Version, by_stream, is_pattern};
 use mesh_jetstream::bucket::Kv;
-use mesh_jetstream::direct_get::{self, Header, Part};
+use mesh_jetstream::direct_get::{self, Part};
 use mesh_jetstream::message::Outgoing;
 use mesh_model::bucket::Bucket;
 use serde::Deserialize;
@@ -15,14 +15,6 @@ pub(crate) const DIRECT_GET: &str = "$JS.API.DIRECT.GET.";
 /// How many keys one may name.
 const MOST_KEYS: usize = 1024;
 
-/// What comes of a message of an answer.
-#[derive(Debug)]
-pub(crate) enum Arrival {
-    Part(Part),
-    /// The bus library drops the connection over its headers or its subject.
-    Breaks,
-}
-
 #[derive(Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 enum Body {
@@ -32,7 +24,7 @@ enum Body {
 
 /// Answers a request for a batch with what was true at the step `known`, in at most so many bytes and the message
 /// that passes them.
-pub(crate) fn answer(bus: &Bus, request: &Outgoing, known: u64, most_bytes: usize) -> Verdict<Vec<Arrival>> {
+pub(crate) fn answer(bus: &Bus, request: &Outgoing, known: u64, most_bytes: usize) -> Verdict<Vec<Part>> {
     let bucket = by_stream(request.subject.strip_prefix(DIRECT_GET).unwrap_or_default())?;
     if bucket == Bucket::Registry {
         return Err("the registry is read in bulk".to_owned());
@@ -91,9 +83,9 @@ fn parts(
     most_bytes: usize,
     up_to: Option<u64>,
     nothing: &str,
-) -> Vec<Arrival> {
+) -> Vec<Part> {
     if found.is_empty() {
-        return vec![Arrival::Part(Part::Unusable(nothing.to_owned()))];
+        return vec![Part::Unusable(nothing.to_owned())];
     }
     let mut arrivals = Vec::new();
     let (mut after, mut bytes) = (0, 0);
@@ -107,35 +99,21 @@ fn parts(
         }
     }
     let left_out = (found.len() - arrivals.len()) as u64;
-    arrivals.push(Arrival::Part(Part::End { left_out, after, up_to }));
+    arrivals.push(Part::End { left_out, after, up_to });
     arrivals
 }
 
-/// What comes of a stored message: the bus puts its own headers beside those that were stored.
-fn arrival(version: &Version, after: u64, pending: usize) -> Arrival {
-    let Some(mut headers) = read(&version.headers) else { return Arrival::Breaks };
-    let Ok(key) = std::str::from_utf8(&version.key.bytes) else { return Arrival::Breaks };
-    headers.extend([
-        ("Nats-Subject".to_owned(), format!("{}{key}", Kv::new(version.bucket.name()).subject_prefix())),
-        ("Nats-Sequence".to_owned(), version.sequence.to_string()),
-        ("Nats-Time-Stamp".to_owned(), version.time.clone()),
-        ("Nats-Num-Pending".to_owned(), pending.to_string()),
-        ("Nats-Last-Sequence".to_owned(), after.to_string()),
-    ]);
-    let all = |name: &str| {
-        let values = headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
-        values.collect::<Header<'_>>()
-    };
-    Arrival::Part(direct_get::parse(all, version.data.clone()))
-}
-
-/// The headers of a block; `None` if the bus library cannot read it.
-fn read(block: &[u8]) -> Option<Vec<(String, String)>> {
-    let lines = std::str::from_utf8(block).ok()?.lines().skip(1).filter(|line| !line.is_empty());
-    lines
-        .map(|line| {
-            let (name, value) = line.split_once(':')?;
-            Some((name.to_owned(), value.trim().to_owned()))
-        })
-        .collect()
+/// What comes of a stored message: the bus puts its own headers behind those that were stored.
+fn arrival(version: &Version, after: u64, pending: usize) -> Part {
+    let stored = version.headers.strip_suffix(b"\r\n").unwrap_or(&version.headers);
+    let mut block = if stored.is_empty() { b"NATS/1.0\r\n".to_vec() } else { stored.to_vec() };
+    block.extend(b"Nats-Subject: ");
+    block.extend(Kv::new(version.bucket.name()).subject_prefix().bytes());
+    block.extend(&version.key.bytes);
+    let (sequence, time) = (version.sequence, &version.time);
+    let rest = format!(
+        "\r\nNats-Sequence: {sequence}\r\nNats-Time-Stamp: {time}\r\nNats-Num-Pending: {pending}\r\nNats-Last-Sequence: {after}\r\n\r\n"
+    );
+    block.extend(rest.bytes());
+    direct_get::parse(&block, version.data.clone())
 }

@@ -1,7 +1,8 @@
 //! A connection for commands that ask and leave: one request at a time, each with a bound.
 
 use crate::config::BusConfig;
-use crate::nats::{Connected, Incoming, Link, LinkEvent, Message, Subscribe};
+use crate::message::Incoming;
+use crate::nats::{Connected, Link, LinkEvent, Message, Subscribe};
 use crossbeam_channel::{Receiver, select};
 use mesh_jetstream::message::{Headers, Outgoing};
 use std::sync::Arc;
@@ -59,7 +60,7 @@ impl Client {
             let subject = format!("{inbox}.*");
             Subscribe { subject, queue: None, limit: 1024, listens: false }
         });
-        let link = Link::open(Arc::new(settings), servers, name.to_owned(), subscribe.collect())
+        let link = Link::open(Arc::new(settings), servers, name.to_owned(), None, subscribe.collect())
             .map_err(|error| ConnectError::Unreachable(format!("no thread can be started: {error}")))?;
         let mut up = await_up(&link).map_err(ConnectError::Unreachable)?;
         // A denial comes before the answer to the flush that says that the connection is up.
@@ -126,11 +127,16 @@ impl Client {
 
 /// Waits for a link to be up, or says why it is not.
 pub(super) fn await_up(link: &Link) -> Result<Connected, String> {
-    match link.life().recv_timeout(CONNECT) {
-        Ok(LinkEvent::Up(up)) => Ok(up),
-        Ok(LinkEvent::Down(why)) => Err(why),
-        Ok(_) => Err("the connection ended before it was up".to_owned()),
-        Err(_) => Err(format!("no server took the connection within {} s", CONNECT.as_secs())),
+    let until = Instant::now() + CONNECT;
+    loop {
+        match link.life().recv_deadline(until) {
+            Ok(LinkEvent::Up(up)) => return Ok(up),
+            Ok(LinkEvent::Down(why)) => return Err(why),
+            Ok(_) => {}
+            Err(_) => {
+                return Err(format!("no server let us in within {} s: {}", CONNECT.as_secs(), link.doing()));
+            }
+        }
     }
 }
 

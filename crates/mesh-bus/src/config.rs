@@ -20,11 +20,11 @@ mod secret;
 use std::fmt;
 use std::path::PathBuf;
 
-pub use self::files::nkey_seed;
 pub use self::secret::Secret;
 
 use self::address::{Address, DEFAULT_PORT, UserInfo, parse_list};
 use self::files::Kind;
+use crate::pem;
 
 /// How to reach the bus, and as whom. Every file that it names was there and readable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub enum Auth {
     Token(Secret),
     /// A file with a user's JWT and seed, read anew at each connect.
     Creds(PathBuf),
-    /// A file with a user's seed, read anew at each connect; see [`nkey_seed`].
+    /// A file with a user's seed, read anew at each connect.
     Nkey(PathBuf),
 }
 
@@ -287,12 +287,18 @@ impl Level {
 fn tls(levels: &[Level], environment: &dyn Fn(&str) -> Option<String>) -> Result<Tls, ConfigError> {
     let mut tls = Tls::default();
     if let Some(ca) = levels.iter().find_map(|level| level.ca.as_ref()) {
-        tls.ca = Some(files::path(ca, Kind::Certificate, environment)?);
+        let path = files::path(ca, Kind::Certificate, environment)?;
+        pem::roots(Some(&path)).map_err(|why| ConfigError(format!("{}: {why}", ca.name)))?;
+        tls.ca = Some(path);
     }
     match levels.iter().map(|level| (&level.cert, &level.key)).find(|pair| !matches!(pair, (None, None))) {
         Some((Some(cert), Some(key))) => {
-            tls.cert = Some(files::path(cert, Kind::Certificate, environment)?);
-            tls.key = Some(files::path(key, Kind::Key, environment)?);
+            let cert_path = files::path(cert, Kind::Certificate, environment)?;
+            let key_path = files::path(key, Kind::Key, environment)?;
+            let identity = pem::identity(&cert_path, &key_path);
+            identity.map_err(|why| ConfigError(format!("{} and {}: {why}", cert.name, key.name)))?;
+            tls.cert = Some(cert_path);
+            tls.key = Some(key_path);
         }
         Some((Some(cert), None)) => {
             return Err(ConfigError(format!("{} comes without its key: give both in one place", cert.name)));
@@ -320,6 +326,13 @@ mod tests {
 
     const SEED: &str = "SUANQDPB2RUOE4ETUA26CNX7FUKE5ZZKFCQIIW63OX225F2CO7UEXTM7ZY";
 
+    /// A certificate and its key.
+    fn pem() -> String {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let wanted = rcgen::CertificateParams::new(vec!["node".to_owned()]).unwrap();
+        wanted.self_signed(&key).unwrap().pem() + &key.serialize_pem()
+    }
+
     /// A home with files in it, and an environment that has it for `HOME`. Gone at the end of the test.
     struct Home {
         path: PathBuf,
@@ -334,9 +347,14 @@ mod tests {
             fs::create_dir_all(path.join(".config/nats/context")).unwrap();
             let variables = HashMap::from([("HOME", path.to_str().unwrap().to_owned())]);
             let home = Self { path, variables };
-            home.file("creds", &format!("-----BEGIN NATS USER JWT-----\neyJ0\n{SEED}\n"))
-                .file("nkey", SEED)
-                .file("pem", "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n")
+            home.file(
+                "creds",
+                &format!(
+                    "-----BEGIN NATS USER JWT-----\neyJ0.eyJq.c2ln\n------END NATS USER JWT------\n{SEED}\n"
+                ),
+            )
+            .file("nkey", SEED)
+            .file("pem", &pem())
         }
 
         fn file(self, name: &str, contents: &str) -> Self {

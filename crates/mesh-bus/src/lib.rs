@@ -1,12 +1,15 @@
-//! The bus: settings of a connection, a bounded look at a server before the client library is let near it, and the
-//! library itself behind one file.
+//! The bus: settings of a connection, the gate that stands between the client library and the server, and the library
+//! itself behind one file.
 //!
 //! Nothing here knows the mesh.
 
 pub mod client;
 pub mod config;
-pub mod connect_error;
+mod credentials;
+pub mod gate;
+pub mod library;
+pub mod message;
 pub mod nats;
-pub mod probe;
+mod pem;
 pub mod rights_probe;
 mod stall;

@@ -1,44 +1,38 @@
 //! The only file that knows the `nats` crate.
 //!
-//! A [`Link`] is one connection for its whole life: it is made, it serves, it ends, and then another one is made.
-//! The crate's own way of coming back is not used, because it tells nobody why it fails, keeps the credentials and
-//! certificates of the first time, and waits without limit for a server that says nothing.
+//! A [`Link`] is one connection for its whole life: it is made, it serves, it ends, and then another one is made. The
+//! crate is connected to a [`gate`] on the loopback and never to a server.
 //!
 //! A thread of its own holds the connection, since the crate blocks: `publish` when the socket is full, `flush`
 //! until the server answers. It flushes after every batch, for the crate itself would wait 5 ms. What it blocks in
-//! is watched ([`Link::is_dead`]): whoever owns the link drops it then and makes another, and the thread ends when
-//! the crate lets go of it, at the latest some minutes later by its own pings. Only when it does not let go of many
-//! ([`is_library_stuck`]) the answer is the process's end (exit code 75).
+//! is watched ([`Link::is_dead`]): whoever owns the link drops it then and makes another. The gate releases the thread,
+//! by answering in the server's place. If many linger all the same ([`is_library_stuck`]), the answer is the process's
+//! end (exit code 75).
 
 #![expect(
     deprecated,
     reason = "upstream deprecates the whole synchronous client; it is the one this design needs"
 )]
 
+use crate::config::BusConfig;
 use crate::config::address::Address;
-use crate::config::{Auth, BusConfig, nkey_seed};
-use crate::connect_error::{explain, look_at};
-use crate::probe::probe;
+use crate::gate::{self, Cluster, Event, Events, Gate};
+use crate::library;
+use crate::message::{Incoming, Reply, Waiting};
 use crate::stall::StallDetector;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use mesh_jetstream::direct_get::{self, Header, Part};
 use mesh_jetstream::message::{Body, MAX_LINE_BYTES, Outgoing};
-use std::fs;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A message as the crate delivers it, for [`Incoming::from`].
 pub type Message = ::nats::Message;
 
-/// How long a server may take to say who it is.
-const GREETING: Duration = Duration::from_secs(3);
-
-/// How long a server that has greeted us may take to let us in before the attempt counts as dead.
-const CONNECTING: Duration = Duration::from_secs(20);
+/// How long the crate may take to connect to the gate.
+const CONNECTING: Duration = Duration::from_secs(10);
 
 /// How long a write and its flush may take before the link counts as dead without a close.
 const FLUSHING: Duration = Duration::from_secs(30);
@@ -53,15 +47,15 @@ const BATCH: usize = 256;
 const MAX_QUEUED: usize = 8192;
 const MAX_QUEUED_BYTES: usize = 16 * 1024 * 1024;
 
-/// How many tries the crate makes to come back by itself. They are of no use to us but one: a thread that waits in
-/// `flush` for an answer from a connection that broke is released by a reconnect, and by hardly anything else.
-const LIBRARY_RECONNECTS: usize = 8;
-
 /// How many connections may be about to end. More than that means that the library does not let go of them.
 const MAX_LINGERING: usize = 16;
 
-/// How long ago an error of the bus counts as the reason why the connection ended.
-const REASON_AGE: Duration = Duration::from_secs(2);
+/// How many events of a link may wait for its owner; some of that room is kept for its end.
+const MAX_EVENTS: usize = 64;
+const KEPT_FOR_THE_END: usize = 8;
+
+/// No certificate: the crate does no TLS, and would read all of the system's at each connect without one to read.
+const NO_CERTIFICATE: &str = "/dev/null";
 
 /// Threads of links that have not ended yet.
 static LINGERING: AtomicUsize = AtomicUsize::new(0);
@@ -84,6 +78,15 @@ pub struct Subscribe {
     pub listens: bool,
 }
 
+/// The inbox of a link: what comes to `<prefix>.*` is taken out by the gate, and the crate never sees it.
+#[derive(Debug, Clone)]
+pub struct Inbox {
+    /// What its subjects begin with, without a dot.
+    pub prefix: String,
+    /// How many messages may wait to be taken; what comes beyond is dropped and counted.
+    pub limit: usize,
+}
+
 /// What happens to a connection.
 #[derive(Debug)]
 pub enum LinkEvent {
@@ -93,6 +96,10 @@ pub enum LinkEvent {
     MaxPayload(usize),
     /// The server is about to shut down.
     LameDuck,
+    /// Other servers of the cluster, as the server says.
+    Cluster(Cluster),
+    /// Something that came was changed or left out: what, in words for people. Not more than a few a minute.
+    Report(String),
     /// It ended, or could not be made: why. Nothing comes after this.
     Down(String),
 }
@@ -105,46 +112,24 @@ pub struct Connected {
     /// The largest message it takes, in bytes.
     pub max_payload: usize,
     /// Other servers of the cluster, as this one says.
-    pub cluster: Vec<Address>,
+    pub cluster: Cluster,
+    /// The messages of the inbox; none ever, if there is no inbox.
+    pub replies: Receiver<Reply>,
     /// The messages of each subscription, in the order in which they were asked for.
     pub messages: Vec<Receiver<Message>>,
-}
-
-/// A message that came.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Incoming {
-    /// The subject it was sent to.
-    pub subject: String,
-    /// Where an answer is to go.
-    pub reply: Option<String>,
-    /// The bus itself answers that nobody listens on a subject.
-    pub no_responders: bool,
-    /// What it is of a batch, if it has the marks of one; the body is in there then.
-    pub part: Option<Part>,
-    /// The code and the words of a service's error.
-    pub error: Option<(String, String)>,
-    /// The body.
-    pub body: Vec<u8>,
 }
 
 impl From<Message> for Incoming {
     fn from(message: Message) -> Self {
         let no_responders = message.is_no_responders();
         let ::nats::Message { subject, reply, data: body, headers, .. } = message;
-        let values = |name: &str| {
+        let first = |name: &str| {
             let header = headers.as_ref().and_then(|headers| headers.get_key_value(name));
-            header.into_iter().flat_map(|(_, values)| values.iter().map(String::as_str))
+            header.and_then(|(_, values)| values.iter().next().cloned())
         };
-        let header = |name: &str| values(name).collect::<Header<'_>>();
-        let is_part = ["Nats-Sequence", "Status"].iter().any(|name| header(name) != Header::Missing);
-        if is_part && !no_responders {
-            let part = Some(direct_get::parse(header, body));
-            return Incoming { subject, reply, no_responders, part, error: None, body: Vec::new() };
-        }
-        let first = |name: &str| values(name).next().map(str::to_owned);
         let error = first("Nats-Service-Error-Code")
             .map(|code| (code, first("Nats-Service-Error").unwrap_or_default()));
-        Incoming { subject, reply, no_responders, part: None, error, body }
+        Incoming { subject, reply, no_responders, error, body }
     }
 }
 
@@ -175,42 +160,56 @@ pub struct Link {
 #[derive(Debug)]
 struct Shared {
     watch: StallDetector,
+    /// What the link's thread waits for, in words.
+    doing: Mutex<String>,
+    gate: Mutex<Option<Arc<Gate>>>,
+    /// How often the library had panicked when the link was made.
+    panics: usize,
+    max_payload: AtomicUsize,
     queued_bytes: AtomicUsize,
     overrun: AtomicU64,
     unsent: AtomicU64,
     ended: AtomicBool,
+    /// The link goes on without its owner.
+    is_on_its_own: AtomicBool,
     /// Wakes the link's thread when the connection ended.
     over: Sender<()>,
-    last_server_error: Mutex<Option<(Instant, String)>>,
     subscriptions: Mutex<Vec<(Subscribe, ::nats::Subscription)>>,
 }
 
 impl Link {
-    /// Begins to connect to the first of `servers` that takes us, as `client`, with these subscriptions.
+    /// Begins to connect to the first of `servers` that takes us, as `client`, with this inbox and these
+    /// subscriptions.
     pub fn open(
         settings: Arc<BusConfig>,
         servers: Vec<Address>,
         client: String,
+        inbox: Option<Inbox>,
         subscribe: Vec<Subscribe>,
     ) -> io::Result<Link> {
-        let (life_sender, life) = bounded(16);
+        let (life_sender, life) = bounded(MAX_EVENTS);
         let (server_error_sender, server_errors) = bounded(64);
         let (orders, order_receiver) = bounded(MAX_QUEUED);
         let (over_sender, over) = bounded(1);
         let shared = Arc::new(Shared {
             watch: StallDetector::new(),
+            doing: Mutex::new("starting".to_owned()),
+            gate: Mutex::new(None),
+            panics: library::panics(),
+            max_payload: AtomicUsize::new(0),
             queued_bytes: AtomicUsize::new(0),
             overrun: AtomicU64::new(0),
             unsent: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            is_on_its_own: AtomicBool::new(false),
             over: over_sender,
-            last_server_error: Mutex::new(None),
             subscriptions: Mutex::new(Vec::new()),
         });
         let thread = LinkThread {
             settings,
             servers,
             client,
+            inbox,
             subscribe,
             life: life_sender,
             server_errors: server_error_sender,
@@ -220,7 +219,9 @@ impl Link {
         };
         thread::Builder::new().name("bus".to_owned()).spawn(move || {
             LINGERING.fetch_add(1, Ordering::Relaxed);
-            thread.run();
+            if let Err(words) = library::contain(|| thread.run()) {
+                thread.ended(format!("the client library failed: {words}"));
+            }
             LINGERING.fetch_sub(1, Ordering::Relaxed);
         })?;
         Ok(Link { life, server_errors, orders, last_body: Mutex::new(None), shared })
@@ -273,6 +274,7 @@ impl Link {
     /// only, and the crate throws away what is on its way to a subscription that is given up. Of the others the new
     /// link has its own copy.
     pub fn step_aside(self, at_most: Duration) {
+        self.shared.is_on_its_own.store(true, Ordering::Relaxed);
         self.orders.try_send(Order::StepAside(at_most)).ok();
     }
 
@@ -294,10 +296,26 @@ impl Link {
         self.shared.unsent.swap(0, Ordering::Relaxed)
     }
 
-    /// Whether the library is in a step that it should have returned from long ago: the server does not answer, and
-    /// nobody has closed the connection.
+    /// Whether the library is in a step that it should have returned from long ago, or one of its threads is gone: the
+    /// server does not answer, and nobody has closed the connection.
     pub fn is_dead(&self) -> bool {
-        self.shared.watch.is_stuck()
+        self.shared.watch.is_stuck() || library::panics() > self.shared.panics
+    }
+
+    /// What the link's thread waits for, in words such as `waiting for nats://bus:4222 to greet`.
+    pub fn doing(&self) -> String {
+        lock(&self.shared.doing).clone()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // The link's thread may stand in a step that only the gate can release it from.
+        if !self.shared.is_on_its_own.load(Ordering::Relaxed)
+            && let Some(gate) = &*lock(&self.shared.gate)
+        {
+            gate.abandon();
+        }
     }
 }
 
@@ -305,6 +323,7 @@ struct LinkThread {
     settings: Arc<BusConfig>,
     servers: Vec<Address>,
     client: String,
+    inbox: Option<Inbox>,
     subscribe: Vec<Subscribe>,
     life: Sender<LinkEvent>,
     server_errors: Sender<String>,
@@ -314,143 +333,132 @@ struct LinkThread {
 }
 
 impl LinkThread {
-    fn run(self) {
+    fn run(&self) {
         let mut failures = Vec::new();
         for server in &self.servers {
             match self.connect(server) {
-                Ok((connection, up)) => {
-                    let max_payload = up.max_payload;
+                Ok((gate, connection, up)) => {
                     if self.life.try_send(LinkEvent::Up(up)).is_ok() {
-                        self.serve(&connection, max_payload);
+                        self.serve(&gate, &connection);
                     }
-                    lock(&self.shared.subscriptions).clear();
+                    self.let_go(&gate, connection);
                     return;
                 }
                 Err(why) => failures.push(format!("{server}: {why}")),
             }
         }
-        end(&self.shared, &self.life, failures.join("; "));
+        self.ended(failures.join("; "));
     }
 
-    fn connect(&self, server: &Address) -> Result<(::nats::Connection, Connected), String> {
-        let (socket, greeting) = self.shared.watch.step(CONNECTING, || probe(server, GREETING))?;
-        if greeting.lame_duck {
-            return Err("the server is about to shut down".to_owned());
+    /// Says that the connection ended, once.
+    fn ended(&self, why: String) {
+        end(&self.shared, &self.life, why);
+    }
+
+    fn doing(&self, what: String) {
+        *lock(&self.shared.doing) = what;
+    }
+
+    fn connect(&self, server: &Address) -> Result<(Arc<Gate>, ::nats::Connection, Connected), String> {
+        let own: Vec<String> = self.inbox.iter().map(|inbox| format!("{}.*", inbox.prefix)).collect();
+        let mut entered = gate::enter(server, &self.settings, &self.client, &own, &|what| self.doing(what))?;
+        for words in entered.take_protests() {
+            self.server_errors.try_send(words).ok();
         }
-        let tls = &self.settings.tls;
-        let wants_tls = server.tls || tls.ca.is_some() || tls.cert.is_some();
-        if wants_tls && !greeting.speaks_tls {
-            return Err("the server does not speak TLS: set it up there, or name the server with nats:// and without a CA or a client certificate".to_owned());
+        let (info, cluster) = (entered.info().clone(), entered.cluster());
+        self.shared.max_payload.store(info.max_payload, Ordering::Relaxed);
+        let (reply_sender, replies) = bounded(self.inbox.as_ref().map_or(0, |inbox| inbox.limit));
+        let gate = Arc::new(entered.start(self.events(reply_sender))?);
+        *lock(&self.shared.gate) = Some(Arc::clone(&gate));
+        self.doing("waiting for the client library".to_owned());
+        let options = self.options(&gate);
+        let connection =
+            self.shared.watch.step(CONNECTING, || options.connect(gate.url())).map_err(|error| {
+                gate.cut();
+                format!("the client library cannot be used: {error}")
+            })?;
+        self.doing(format!("waiting for an answer of {server}"));
+        match self.subscribe(&connection) {
+            Ok(messages) => {
+                let server = format!("{server} ({}, nats-server {})", info.name, info.version);
+                let max_payload = self.shared.max_payload.load(Ordering::Relaxed);
+                Ok((gate, connection, Connected { server, max_payload, cluster, replies, messages }))
+            }
+            Err(error) => {
+                self.let_go(&gate, connection);
+                Err(format!("the connection broke at once: {error}"))
+            }
         }
-        let url = url(server, socket, wants_tls || greeting.tls_required);
-        let options = self.options(wants_tls)?;
-        let connection = self
-            .shared
-            .watch
-            .step(CONNECTING, || options.connect(url.as_str()))
-            .map_err(|error| explain(&error.to_string(), &greeting))?;
+    }
+
+    fn subscribe(&self, connection: &::nats::Connection) -> io::Result<Vec<Receiver<Message>>> {
         let mut messages = Vec::new();
         for wanted in &self.subscribe {
             let subscription = match wanted.queue {
                 Some(queue) => connection.queue_subscribe(&wanted.subject, queue),
                 None => connection.subscribe(&wanted.subject),
-            };
-            let subscription = subscription.map_err(|error| format!("cannot subscribe: {error}"))?;
+            }?;
             subscription.set_message_limits(wanted.limit);
             messages.push(subscription.receiver().clone());
             lock(&self.shared.subscriptions).push((wanted.clone(), subscription));
         }
-        self.flush(&connection).map_err(|error| format!("the connection broke at once: {error}"))?;
-        let up = Connected {
-            server: format!("{server} ({}, nats-server {})", greeting.name, greeting.version),
-            max_payload: connection.max_payload(),
-            cluster: greeting.connect_urls,
-            messages,
-        };
-        Ok((connection, up))
+        self.flush(connection)?;
+        if self.shared.ended.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        Ok(messages)
     }
 
-    fn options(&self, wants_tls: bool) -> Result<::nats::Options, String> {
-        let options = match &self.settings.auth {
-            Auth::None => ::nats::Options::new(),
-            Auth::UserPassword { user, password } => ::nats::Options::with_user_pass(user, password.expose()),
-            Auth::Token(token) => ::nats::Options::with_token(token.expose()),
-            Auth::Creds(path) => {
-                look_at("creds file", path)?;
-                ::nats::Options::with_credentials(path)
-            }
-            Auth::Nkey(path) => {
-                look_at("nkey file", path)?;
-                let text = fs::read_to_string(path).unwrap_or_default();
-                let pair = nkey_seed(&text).and_then(|seed| nkeys::KeyPair::from_seed(seed).ok());
-                let pair =
-                    pair.ok_or_else(|| format!("the nkey file {} holds no user seed", path.display()))?;
-                let public = pair.public_key();
-                ::nats::Options::with_nkey(&public, move |nonce| pair.sign(nonce).unwrap_or_default())
-            }
-        };
-        let mut options = options
+    /// The crate's only server is the gate, which it finds once and never again.
+    fn options(&self, gate: &Gate) -> ::nats::Options {
+        let shared = Arc::clone(&self.shared);
+        ::nats::Options::with_token(gate.secret())
             .with_name(&self.client)
-            .tls_required(wants_tls)
-            .max_reconnects(LIBRARY_RECONNECTS)
+            .max_reconnects(1)
             // Nothing that was meant for a connection goes out on another one.
             .reconnect_buffer_size(0)
-            .reconnect_delay_callback(|tries| match tries {
-                0 => Duration::ZERO,
-                tries => Duration::from_millis(250 << tries.min(LIBRARY_RECONNECTS)),
-            });
-        let tls = &self.settings.tls;
-        if let Some(ca) = &tls.ca {
-            look_at("CA file", ca)?;
-            options = options.add_root_certificate(ca);
-        }
-        if let (Some(cert), Some(key)) = (&tls.cert, &tls.key) {
-            look_at("certificate file", cert)?;
-            look_at("key file", key)?;
-            options = options.client_cert(cert, key);
-        }
-        Ok(self.callbacks(options))
+            .add_root_certificate(NO_CERTIFICATE)
+            // It runs on the crate's thread with its locks held, and only counts. Everything else the gate says itself.
+            .error_callback(move |_| {
+                shared.overrun.fetch_add(1, Ordering::Relaxed);
+            })
     }
 
-    /// The callbacks run on the crate's threads, some with its locks held: they only leave word.
-    fn callbacks(&self, options: ::nats::Options) -> ::nats::Options {
-        let server_error = {
-            let (shared, server_errors) = (Arc::clone(&self.shared), self.server_errors.clone());
-            move |error: io::Error| {
-                let words = error.to_string();
-                if words.starts_with("slow consumer") {
-                    shared.overrun.fetch_add(1, Ordering::Relaxed);
-                    return;
-                }
-                *lock(&shared.last_server_error) = Some((Instant::now(), words.clone()));
+    /// What the gate tells, on its own thread: it only leaves word.
+    fn events(&self, replies: Sender<Reply>) -> Events {
+        let (shared, life) = (Arc::clone(&self.shared), self.life.clone());
+        let server_errors = self.server_errors.clone();
+        let waiting = Waiting::default();
+        let say = move |event| {
+            if life.len() < MAX_EVENTS - KEPT_FOR_THE_END {
+                life.try_send(event).ok();
+            }
+        };
+        let ends = self.life.clone();
+        Arc::new(move |event: Event<'_>| match event {
+            Event::Message(message) => {
+                let reply = waiting.take_in(&message);
+                // An owner that is gone takes nothing; it has not been too slow.
+                let is_lost =
+                    reply.is_none_or(|reply| replies.try_send(reply).is_err_and(|error| error.is_full()));
+                shared.overrun.fetch_add(u64::from(is_lost), Ordering::Relaxed);
+            }
+            Event::Protest(words) => {
                 server_errors.try_send(words).ok();
             }
-        };
-        let disconnect = {
-            let (shared, life) = (Arc::clone(&self.shared), self.life.clone());
-            move || {
-                let reason =
-                    lock(&shared.last_server_error).take().filter(|(at, _)| at.elapsed() < REASON_AGE);
-                let why = match reason {
-                    Some((_, words)) => format!("the server closed the connection: {words:?}"),
-                    None => "the connection broke".to_owned(),
-                };
-                end(&shared, &life, why);
-                // Without them the crate's own reconnect brings no messages that nobody would take.
-                lock(&shared.subscriptions).clear();
+            Event::Report(words) => say(LinkEvent::Report(words)),
+            Event::MaxPayload(bytes) => {
+                shared.max_payload.store(bytes, Ordering::Relaxed);
+                say(LinkEvent::MaxPayload(bytes));
             }
-        };
-        let lame_duck = {
-            let life = self.life.clone();
-            move || {
-                life.try_send(LinkEvent::LameDuck).ok();
-            }
-        };
-        options.error_callback(server_error).disconnect_callback(disconnect).lame_duck_callback(lame_duck)
+            Event::LameDuck => say(LinkEvent::LameDuck),
+            Event::Cluster(cluster) => say(LinkEvent::Cluster(cluster)),
+            Event::Ended(why) => end(&shared, &ends, why),
+        })
     }
 
     /// Publishes what comes until the link's owner lets go of it or the connection ends.
-    fn serve(&self, connection: &::nats::Connection, mut max_payload: usize) {
+    fn serve(&self, gate: &Gate, connection: &::nats::Connection) {
         loop {
             let mut next = match self.orders.recv_timeout(IDLE) {
                 Ok(order) => Some(order),
@@ -470,6 +478,7 @@ impl LinkThread {
                         lock(&self.shared.subscriptions).retain(|(made, _)| !made.listens);
                     }
                     Order::StepAside(at_most) => {
+                        gate.give_up_own();
                         lock(&self.shared.subscriptions).retain(|(made, _)| made.queue.is_some());
                         leaving = Some(at_most);
                     }
@@ -482,7 +491,9 @@ impl LinkThread {
                 }
             }
             if let Err(error) = self.flush(connection) {
-                end(&self.shared, &self.life, format!("the connection broke: {error}"));
+                return self.ended(format!("the connection broke: {error}"));
+            }
+            if self.shared.ended.load(Ordering::Relaxed) {
                 return;
             }
             for done in settled {
@@ -496,17 +507,13 @@ impl LinkThread {
                 self.over.recv_timeout(at_most).ok();
                 return;
             }
-            if connection.max_payload() != max_payload {
-                max_payload = connection.max_payload();
-                self.life.try_send(LinkEvent::MaxPayload(max_payload)).ok();
-            }
         }
     }
 
     fn publish(&self, connection: &::nats::Connection, message: &Outgoing) {
         // The server closes the connection of whoever sends a larger message, and the crate does not look.
-        let fits =
-            message.payload_bytes() <= connection.max_payload() && message.line_bytes() <= MAX_LINE_BYTES;
+        let max_payload = self.shared.max_payload.load(Ordering::Relaxed);
+        let fits = message.payload_bytes() <= max_payload && message.line_bytes() <= MAX_LINE_BYTES;
         let headers = message.headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
         let headers: Option<::nats::HeaderMap> = (!message.headers.is_empty()).then(|| headers.collect());
         let sent = fits
@@ -519,6 +526,14 @@ impl LinkThread {
         if !sent {
             self.shared.unsent.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Ends the crate's threads, all of them and now. It waits for them, which is short since the gate answers in the
+    /// server's place. What was brought can still be taken; then the receivers end.
+    fn let_go(&self, gate: &Gate, connection: ::nats::Connection) {
+        gate.abandon();
+        connection.close();
+        lock(&self.shared.subscriptions).clear();
     }
 
     fn flush(&self, connection: &::nats::Connection) -> io::Result<()> {
@@ -536,14 +551,4 @@ fn end(shared: &Shared, life: &Sender<LinkEvent>, why: String) {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The one address that the crate is to dial: the very socket that was probed, but for TLS the name that the
-/// certificate must be for.
-fn url(server: &Address, socket: SocketAddr, tls: bool) -> String {
-    let scheme = if tls { "tls" } else { "nats" };
-    if !tls {
-        return format!("{scheme}://{socket}");
-    }
-    Address { tls, ..server.clone() }.to_string()
 }

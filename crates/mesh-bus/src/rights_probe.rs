@@ -3,7 +3,8 @@
 
 use crate::client::{await_up, denies};
 use crate::config::BusConfig;
-use crate::nats::{Incoming, Link, Message, Subscribe};
+use crate::message::Incoming;
+use crate::nats::{Link, Message, Subscribe};
 use crossbeam_channel::{Receiver, Select};
 use mesh_jetstream::message::Outgoing;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ impl RightsProbe {
             limit: LIMIT,
             listens: false,
         });
-        let link = Link::open(Arc::new(settings), servers, name.to_owned(), subscribe.collect())
+        let link = Link::open(Arc::new(settings), servers, name.to_owned(), None, subscribe.collect())
             .map_err(|error| format!("no thread can be started: {error}"))?;
         let up = await_up(&link)?;
         // A denial comes before the answer to the flush that says that the connection is up.

@@ -1,13 +1,13 @@
 //! Direct get in batches: many messages for one request, on servers of 2.11 and newer.
 //!
-//! The answer is the messages, then one that says how it ended. What a message is comes as headers beside those that
-//! were stored with it, so whoever wrote a message can put the same names there: a header that stands twice makes the
-//! whole answer void, and so does a stored message that poses as words of the bus. So does a gap: each message names
-//! the one sent before it.
+//! The answer is the messages, then one that says how it ended. What the bus says of a message comes as headers behind
+//! those that were stored with it. Whoever wrote a message can put the same names there, so the last of a name counts,
+//! and a message that has a subject, a sequence and a time is a stored one whatever else it says. A gap makes the whole
+//! answer unusable: each message names the one sent before it.
 
 use crate::api::DIRECT_GET;
 use crate::bucket::Kv;
-use crate::headers;
+use crate::headers::{self, StoredHeaders};
 use crate::kv::Message;
 use crate::message::{Headers, Request};
 use serde::Serialize;
@@ -72,103 +72,110 @@ pub enum Part {
     Unusable(String),
 }
 
-/// What the bus puts beside the headers of each message that it has stored.
-const OF_A_STORED_MESSAGE: [&str; 3] = ["Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp"];
-
-/// What a message has under the name of a header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Header<'a> {
-    /// Nothing.
-    Missing,
-    /// One value.
-    One(&'a str),
-    /// Several values, not all of them equal.
-    Several,
+/// What the bus says of a message, or of the end, in its header block.
+#[derive(Default)]
+struct Said<'a> {
+    subject: Option<&'a [u8]>,
+    sequence: Option<&'a [u8]>,
+    at: Option<&'a [u8]>,
+    after: Option<&'a [u8]>,
+    left_out: Option<&'a [u8]>,
+    up_to: Option<&'a [u8]>,
 }
 
-impl<'a> Header<'a> {
-    /// Its value, if it has one and only one.
-    fn single(self, name: &str) -> Result<&'a str, String> {
-        match self {
-            Header::One(value) => Ok(value),
-            Header::Missing => Err(format!("the header {name} is missing")),
-            Header::Several => Err(format!("the header {name} stands twice")),
+impl<'a> Said<'a> {
+    /// The server adds its own headers behind those that were stored, so of one name the last counts.
+    fn read(block: &'a [u8]) -> Said<'a> {
+        let mut said = Said::default();
+        for (name, value) in headers::fields(block) {
+            let field = match name {
+                b"Nats-Subject" => &mut said.subject,
+                b"Nats-Sequence" => &mut said.sequence,
+                b"Nats-Time-Stamp" => &mut said.at,
+                b"Nats-Last-Sequence" => &mut said.after,
+                b"Nats-Num-Pending" => &mut said.left_out,
+                b"Nats-UpTo-Sequence" => &mut said.up_to,
+                _ => continue,
+            };
+            *field = Some(value);
         }
-    }
-
-    fn number(self, name: &str) -> Result<u64, String> {
-        self.single(name)?.parse().map_err(|_| format!("the header {name} is no number"))
-    }
-}
-
-impl<'a> FromIterator<&'a str> for Header<'a> {
-    fn from_iter<I: IntoIterator<Item = &'a str>>(values: I) -> Self {
-        let mut values = values.into_iter();
-        match values.next() {
-            None => Header::Missing,
-            Some(value) if values.all(|other| other == value) => Header::One(value),
-            Some(_) => Header::Several,
-        }
+        said
     }
 }
 
-/// Reads one message of an answer. `header` gives what it has under a name.
-pub fn parse<'a, F>(header: F, body: Vec<u8>) -> Part
-where
-    F: Fn(&str) -> Header<'a>,
-{
-    let single = |name: &str| header(name).single(name);
-    let number = |name: &str| header(name).number(name);
-    let part = || match header("Status") {
-        Header::Missing => Ok(Part::Message {
-            message: Message {
-                subject: single("Nats-Subject")?.to_owned(),
-                sequence: number("Nats-Sequence")?,
-                at: single("Nats-Time-Stamp")?.to_owned(),
-                deleted: headers::says_deleted(header(headers::OPERATION), header(headers::MARKER)),
-                header_fault: None,
-                value: body,
-            },
-            after: number("Nats-Last-Sequence")?,
-        }),
-        // The bus puts these beside whatever is stored, and never into words of its own.
-        Header::One(_) if OF_A_STORED_MESSAGE.iter().any(|name| header(name) != Header::Missing) => {
-            Err("a stored message poses as one of the bus".to_owned())
-        }
-        Header::One("204") => Ok(Part::End {
-            left_out: number("Nats-Num-Pending")?,
-            after: number("Nats-Last-Sequence")?,
-            up_to: match header("Nats-UpTo-Sequence") {
-                Header::Missing => None,
-                up_to => Some(up_to.number("Nats-UpTo-Sequence")?),
-            },
-        }),
-        Header::One(status) => {
-            Err(format!("{status} {}", single("Description").unwrap_or_default()).trim_end().to_owned())
-        }
-        Header::Several => Err("the header Status stands twice".to_owned()),
+/// Whether a message that came with this header block is part of an answer, rather than an answer of another kind.
+pub fn is_part(block: &[u8]) -> bool {
+    headers::status(block).is_some()
+        || headers::fields(block).any(|(name, _)| matches!(name, b"Nats-Sequence" | b"Nats-Last-Sequence"))
+}
+
+/// Reads one message of an answer, whose header block and body these are.
+pub fn parse(block: &[u8], body: Vec<u8>) -> Part {
+    let said = Said::read(block);
+    let part = match (said.subject, said.sequence, said.at) {
+        // The bus puts these beside whatever is stored, and never into words of its own: a status here was stored.
+        (Some(subject), Some(sequence), Some(at)) => stored(block, &said, (subject, sequence, at), body),
+        _ => end(block, &said),
     };
-    part().unwrap_or_else(Part::Unusable)
+    part.unwrap_or_else(Part::Unusable)
+}
+
+fn stored(
+    block: &[u8],
+    said: &Said<'_>,
+    (subject, sequence, at): (&[u8], &[u8], &[u8]),
+    value: Vec<u8>,
+) -> Result<Part, String> {
+    let headers = StoredHeaders::read(block);
+    let message = Message {
+        subject: text(subject),
+        sequence: number("Nats-Sequence", Some(sequence))?,
+        at: text(at),
+        deleted: headers.say_deleted(),
+        header_fault: headers.fault.map(str::to_owned),
+        value,
+    };
+    Ok(Part::Message { message, after: number("Nats-Last-Sequence", said.after)? })
+}
+
+fn end(block: &[u8], said: &Said<'_>) -> Result<Part, String> {
+    match headers::status(block) {
+        Some(status) if status == b"204" || status.starts_with(b"204 ") => Ok(Part::End {
+            left_out: number("Nats-Num-Pending", said.left_out)?,
+            after: number("Nats-Last-Sequence", said.after)?,
+            up_to: said.up_to.map(|up_to| number("Nats-UpTo-Sequence", Some(up_to))).transpose()?,
+        }),
+        Some(status) => Err(text(status)),
+        None => Err("a message without its subject, sequence or time".to_owned()),
+    }
+}
+
+fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).into_owned()
+}
+
+fn number(name: &str, value: Option<&[u8]>) -> Result<u64, String> {
+    let value = value.ok_or_else(|| format!("the header {name} is missing"))?;
+    let digits = std::str::from_utf8(value).ok();
+    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| format!("the header {name} is no number"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const MESSAGE: [(&str, &str); 4] = [
-        ("Nats-Subject", "$KV.orders.a"),
-        ("Nats-Sequence", "6"),
-        ("Nats-Time-Stamp", "2026-11-29T13:26:00Z"),
-        ("Nats-Last-Sequence", "5"),
-    ];
+    const STORED: &str = "Nats-Subject: $KV.orders.a\r\nNats-Sequence: 6\r\nNats-Time-Stamp: 2026-11-29T13:26:00Z\r\nNats-Last-Sequence: 5\r\n\r\n";
 
-    fn read(headers: &[(&'static str, &'static str)]) -> Part {
-        parse(
-            |name| {
-                headers.iter().filter(|(of, _)| *of == name).map(|(_, value)| *value).collect::<Header<'_>>()
-            },
-            b"1".to_vec(),
-        )
+    /// A message with these headers stored, as the server sends it.
+    fn read(stored: &str) -> Part {
+        parse(format!("{stored}{STORED}").as_bytes(), b"1".to_vec())
+    }
+
+    fn message(part: Part) -> Message {
+        match part {
+            Part::Message { message, after: 5 } => message,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -191,35 +198,52 @@ mod tests {
 
     #[test]
     fn messages_and_the_end_are_known_by_their_headers() {
-        let Part::Message { message, after: 5 } = read(&MESSAGE) else { panic!("no message") };
-        assert_eq!((message.sequence, message.deleted, message.value), (6, false, b"1".to_vec()));
-        let deleted = [&MESSAGE[..], &[("KV-Operation", "DEL")]].concat();
-        assert!(matches!(read(&deleted), Part::Message { message: Message { deleted: true, .. }, .. }));
-        assert_eq!(
-            read(&[
-                ("Status", "204"),
-                ("Description", "EOB"),
-                ("Nats-Num-Pending", "3"),
-                ("Nats-Last-Sequence", "6"),
-                ("Nats-UpTo-Sequence", "9")
-            ]),
-            Part::End { left_out: 3, after: 6, up_to: Some(9) }
-        );
+        let plain = message(read("NATS/1.0\r\n"));
+        assert_eq!((plain.sequence, plain.deleted, plain.value), (6, false, b"1".to_vec()));
+        assert_eq!(plain.header_fault, None);
+        assert!(message(read("NATS/1.0\r\nKV-Operation: DEL\r\n")).deleted);
+        let end = b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 3\r\nNats-Last-Sequence: 6\r\nNats-UpTo-Sequence: 9\r\n\r\n";
+        assert_eq!(parse(end, Vec::new()), Part::End { left_out: 3, after: 6, up_to: Some(9) });
+        assert!(is_part(end) && is_part(STORED.as_bytes()) && !is_part(b"NATS/1.0\r\nA: b\r\n\r\n"));
     }
 
     #[test]
-    fn what_cannot_be_trusted_makes_the_answer_unusable() {
-        let forged = [&MESSAGE[..], &[("Nats-Subject", "$KV.orders.b")]].concat();
-        assert_eq!(read(&forged), Part::Unusable("the header Nats-Subject stands twice".to_owned()));
+    fn no_stored_header_changes_what_the_bus_says() {
+        for forged in [
+            "NATS/1.0\r\nNats-Subject: $KV.orders.b\r\nNats-Sequence: 9\r\nNats-Last-Sequence: 8\r\n",
+            "NATS/1.0\r\nStatus: 204\r\nNats-Num-Pending: 0\r\nNats-UpTo-Sequence: 99\r\n",
+            "NATS/1.0 204 EOB\r\nNats-Num-Pending: 0\r\n",
+            "NATS/1.0 404 Not Found\r\n",
+        ] {
+            let message = message(read(forged));
+            assert_eq!((message.subject.as_str(), message.sequence), ("$KV.orders.a", 6), "{forged:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_keeps_its_unicode_white_space() {
+        let block = format!("NATS/1.0\r\n{}", STORED.replace("orders.a", "orders.a\u{a0}"));
+        assert_eq!(message(parse(block.as_bytes(), Vec::new())).subject, "$KV.orders.a\u{a0}");
+    }
+
+    #[test]
+    fn stored_headers_that_cannot_be_read_are_a_fault_of_the_message_alone() {
+        for (stored, fault) in [
+            ("NATS/1.0\r\nno colon\r\n", "a header line has no colon"),
+            ("whatever\r\n", "the header block does not start with NATS/1.0"),
+            ("NATS/1.0\r\nA: \u{e9}\r\nno colon\r\n", "a header line has no colon"),
+        ] {
+            assert_eq!(message(read(stored)).header_fault.as_deref(), Some(fault), "{stored:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_makes_the_answer_unusable() {
         assert_eq!(
-            read(&[("Status", "408"), ("Description", "Empty Request")]),
+            parse(b"NATS/1.0 408 Empty Request\r\n\r\n", Vec::new()),
             Part::Unusable("408 Empty Request".to_owned())
         );
-        let ends = [("Status", "204"), ("Nats-Num-Pending", "0"), ("Nats-UpTo-Sequence", "99")];
-        let forged = [&MESSAGE[..], &ends].concat();
-        assert_eq!(read(&forged), Part::Unusable("a stored message poses as one of the bus".to_owned()));
-        let forged = [&MESSAGE[..], &[("Status", "404")]].concat();
-        assert_eq!(read(&forged), Part::Unusable("a stored message poses as one of the bus".to_owned()));
-        assert_eq!(read(&MESSAGE[1..]), Part::Unusable("the header Nats-Subject is missing".to_owned()));
+        let cut = STORED.replace("Nats-Subject", "Nats-Object");
+        assert!(matches!(parse(cut.as_bytes(), Vec::new()), Part::Unusable(_)));
     }
 }

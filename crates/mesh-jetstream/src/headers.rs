@@ -1,22 +1,58 @@
 //! Headers of a stored message. A bucket may be read in two ways, and both must find the same in them: repeated equal
 //! values count once, a line that begins with white space continues the one before.
 
-use crate::direct_get::Header;
-
 /// The header that says what a write did to its key.
 pub(crate) const OPERATION: &str = "KV-Operation";
 
 /// The header of a marker that the server put in the place of a message.
 pub(crate) const MARKER: &str = "Nats-Marker-Reason";
 
-/// Whether a message with these under [`OPERATION`] and [`MARKER`] says that its key is deleted.
-pub(crate) fn says_deleted(operation: Header<'_>, marker: Header<'_>) -> bool {
-    !matches!(operation, Header::Missing | Header::One("PUT")) || marker != Header::Missing
+/// What every block starts with.
+const VERSION: &[u8] = b"NATS/1.0";
+
+/// The header lines of a block as name and value, without the blanks around the value. A key may end with white space
+/// of Unicode, so no other byte is taken off.
+pub(crate) fn fields(block: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    lines(block).skip(1).filter_map(|line| {
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        let (name, value) = line.split_at(colon);
+        let mut value = &value[1..];
+        while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+            value = rest;
+        }
+        Some((name, value))
+    })
 }
 
-/// What a header block says, as far as it can be read.
+/// The status of the block's first line with its description, such as `204 EOB`.
+pub(crate) fn status(block: &[u8]) -> Option<&[u8]> {
+    let status = lines(block).next()?.strip_prefix(VERSION)?.trim_ascii();
+    (!status.is_empty()).then_some(status)
+}
+
+/// Whether a block is readable at a glance and holds nothing that says what the message is: most do.
+fn is_plain(block: &[u8]) -> bool {
+    let mut lines = lines(block);
+    let version = lines.next().unwrap_or_default();
+    let is_plain = |line: &[u8]| {
+        line.is_empty()
+            || line.is_ascii()
+                && line[0].is_ascii_alphabetic()
+                && line.contains(&b':')
+                && !line.starts_with(b"KV-")
+                && !line.starts_with(b"Nats-Marker")
+    };
+    version.starts_with(VERSION) && lines.all(is_plain)
+}
+
+fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
+    block.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+}
+
+/// What a header block says of its message, as far as it can be read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoredHeaders {
+    /// None of a block that is plain.
     fields: Vec<(String, String)>,
     /// What is wrong with it.
     pub(crate) fault: Option<&'static str>,
@@ -26,10 +62,12 @@ impl StoredHeaders {
     /// Reads a block; one without bytes is none at all.
     pub(crate) fn read(block: &[u8]) -> Self {
         let mut read = StoredHeaders::default();
-        let mut lines =
-            block.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        if is_plain(block) {
+            return read;
+        }
+        let mut lines = lines(block);
         let version = lines.next().unwrap_or_default();
-        if !block.is_empty() && !version.starts_with(b"NATS/1.0") {
+        if !block.is_empty() && !version.starts_with(VERSION) {
             read.fault = Some("the header block does not start with NATS/1.0");
         }
         let mut may_go_on = false;
@@ -61,7 +99,7 @@ impl StoredHeaders {
 
     /// Whether they say that the key is deleted.
     pub(crate) fn say_deleted(&self) -> bool {
-        says_deleted(self.values(OPERATION).collect(), self.values(MARKER).collect())
+        self.values(OPERATION).any(|operation| operation != "PUT") || self.values(MARKER).next().is_some()
     }
 
     /// The values that stand under `name`.
@@ -88,6 +126,7 @@ mod tests {
         let block = "NATS/1.0\r\nX: a\r\n  b: c \r\n\td\r\nY: e\r\n\r\n";
         assert_eq!(read(block), (vec![field("X", "a b: c d"), field("Y", "e")], None));
         assert_eq!(read("NATS/1.0\r\n X: a\r\n\r\n"), (vec![field("X", "a")], None), "there is none before");
+        assert_eq!(read("NATS/1.0\r\nX: a\r\nY: b\r\n\r\n"), (vec![], None), "a plain block says nothing");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::wire::answer::Identity;
 use crate::wire::service::NOBODY;
 use crate::wire::{INBOX, QUEUE, VERB, service};
 use mesh_bus::config::BusConfig;
-use mesh_bus::nats::Incoming;
+use mesh_bus::message::Incoming;
 use mesh_bus::rights_probe::RightsProbe;
 use mesh_jetstream::api;
 use mesh_jetstream::bucket::Kv;

@@ -2,6 +2,7 @@
 
 use super::{command, secret_file, with_tls};
 use crate::support::jwt::Operator;
+use crate::support::mesh;
 use crate::support::program::Program;
 use crate::support::seat::Seat;
 use crate::support::server::Server;
@@ -64,7 +65,8 @@ fn a_client_certificate_that_is_missing_or_unknown() {
     let other = Authority::new();
     let unknown = other.issue("client", "seat.mesh", Term::Valid);
     let seat = seat.args(&["--tls-cert", &unknown.certificate, "--tls-key", &unknown.key]);
-    assert_says(&failure(&server, &seat), words);
+    let words = format!("the server does not accept the client certificate {}", unknown.certificate);
+    assert_says(&failure(&server, &seat), &words);
 }
 
 #[test]
@@ -95,10 +97,16 @@ fn a_server_without_tls_where_tls_is_wanted() {
 
 #[test]
 fn a_trust_store_that_is_not_there() {
-    let server = Server::start();
+    let authority = Authority::new();
+    let server = with_tls(&authority.issue("server", "127.0.0.1", Term::Valid), "").start();
     let seat = command("serve").args(&["--server", &server.client_url()]);
-    let seat = seat.env("SSL_CERT_FILE", "/nowhere/certificates.pem");
-    assert_says(&failure(&server, &seat), "SSL_CERT_FILE or SSL_CERT_DIR names a file that is not there");
+    let seat = seat.env("SSL_CERT_FILE", "/nowhere/certificates.pem").env("SSL_CERT_DIR", "/nowhere");
+    assert_says(&failure(&server, &seat), "SSL_CERT_FILE or SSL_CERT_DIR may name a file that is not there");
+    // Without TLS nobody needs it.
+    let plain = Server::start();
+    mesh::init(&plain);
+    let seat = Seat::program(&plain.client_url()).env("SSL_CERT_FILE", "/nowhere/certificates.pem");
+    Seat::spawn(&seat, &plain).wait_ready();
 }
 
 #[test]

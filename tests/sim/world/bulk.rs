@@ -1,7 +1,7 @@
 //! The connection for reads in bulk, and what comes over it.
 
 use super::{Happening, Verdict, World};
-use crate::batch::{self, Arrival, DIRECT_GET};
+use crate::batch::{self, DIRECT_GET};
 use crate::faults::Trouble;
 use mesh_jetstream::direct_get::Part;
 use mesh_jetstream::message::Outgoing;
@@ -57,7 +57,7 @@ impl World<'_> {
             return Err(format!("{} bytes to {:?}", message.payload_bytes(), message.subject));
         }
         let reply = message.reply.as_deref().unwrap_or_default();
-        if !reply.starts_with("_INBOX_mesh-provisioner.SEAT1.bulk.") {
+        if !reply.starts_with("_INBOX_mesh-provisioner.SEAT1.") {
             return Err(format!("it wants an answer in bulk at {reply:?}"));
         }
         let Some(bulk) = self.bulk.up else {
@@ -82,13 +82,7 @@ impl World<'_> {
         }
         let arrivals = batch::answer(&self.bus, request, known, self.batch_bytes)?;
         let (at, other) = (self.dice.below(arrivals.len()), self.dice.below(arrivals.len()));
-        let mut answer: Vec<Happening> = arrivals
-            .into_iter()
-            .map(|arrival| match arrival {
-                Arrival::Part(arrived) => part(arrived),
-                Arrival::Breaks => Happening::BulkBreak(Some(link)),
-            })
-            .collect();
+        let mut answer: Vec<Happening> = arrivals.into_iter().map(part).collect();
         match trouble {
             _ if self.off.is_some() => answer = vec![silent()],
             None | Some(Trouble::Lagging) => {}

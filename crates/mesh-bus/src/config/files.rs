@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::{ConfigError, Setting};
+use crate::credentials;
 
 /// More than any of these files needs; a larger one was named by mistake.
 const MAX_BYTES: u64 = 4 << 20;
@@ -28,17 +29,18 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What the contents lack, or `None`.
+    /// What the contents lack, or `None`. Of certificates and keys that is only a first look: whether they can be used
+    /// shows when they are put together.
     fn lack(self, contents: &str) -> Option<&'static str> {
-        let (holds, lack) = match self {
-            Self::Creds if !contents.contains("BEGIN NATS USER JWT") => (false, "no user JWT"),
-            // The client library finds the seed only by a whole last line.
-            Self::Creds if contents.ends_with('-') => (false, "no line end after its last line"),
-            Self::Creds | Self::Nkey => (nkey_seed(contents).is_some(), "no user seed (a line SU…)"),
-            Self::Certificate => (contents.contains("-----BEGIN CERTIFICATE-----"), "no certificate in PEM"),
-            Self::Key => (contents.contains("PRIVATE KEY-----"), "no private key in PEM"),
-        };
-        (!holds).then_some(lack)
+        let has = |holds: bool, lack| (!holds).then_some(lack);
+        match self {
+            Self::Creds => credentials::parse_creds(contents).err(),
+            Self::Nkey => credentials::parse_nkey(contents).err(),
+            Self::Certificate => {
+                has(contents.contains("-----BEGIN CERTIFICATE-----"), "no certificate in PEM")
+            }
+            Self::Key => has(contents.contains("PRIVATE KEY-----"), "no private key in PEM"),
+        }
     }
 }
 
@@ -52,7 +54,7 @@ pub(super) fn path(
 ) -> Result<PathBuf, ConfigError> {
     // Errors show the setting as it was written: what its variables stand for could be a secret.
     let at_fault = |why: &str| ConfigError(format!("{} {:?}: {why}", setting.name, setting.value));
-    if setting.value.contains("-----BEGIN") || nkey_seed(&setting.value).is_some() {
+    if setting.value.contains("-----BEGIN") || credentials::nkey_seed(&setting.value).is_some() {
         return Err(ConfigError(format!(
             "{} is the secret itself: put it into a file and name that",
             setting.name
@@ -145,14 +147,6 @@ fn read(path: &Path) -> Result<String, String> {
     }
 }
 
-/// The user's seed in the text of an nkey or creds file: the first line that is one, decorated or bare.
-pub fn nkey_seed(contents: &str) -> Option<&str> {
-    contents
-        .lines()
-        .map(str::trim)
-        .find(|line| line.starts_with("SU") && nkeys::KeyPair::from_seed(line).is_ok())
-}
-
 /// The sentence for a file whose mode lets others than its owner read it.
 pub(super) fn exposed(setting: &str, path: &Path) -> Option<String> {
     let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
@@ -204,22 +198,11 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_is_found() {
-        assert_eq!(nkey_seed(SEED), Some(SEED));
-        let decorated =
-            format!("-----BEGIN USER NKEY SEED-----\r\n{SEED}\r\n------END USER NKEY SEED------\r\n");
-        assert_eq!(nkey_seed(&decorated), Some(SEED));
-        assert_eq!(nkey_seed(&SEED.replace("QDPB", "QDPA")), None);
-        assert_eq!(nkey_seed("UAMMBNV2EYR65NYZZ7IAK5SIR5ODNTTERJOBOF4KJLMWI45YOXOSWULM"), None);
-        assert_eq!(nkey_seed("SUÄ\nSU"), None);
-    }
-
-    #[test]
     fn what_a_file_lacks() {
-        let jwt = "-----BEGIN NATS USER JWT-----\neyJ0\n------END NATS USER JWT------\n";
+        let jwt = "-----BEGIN NATS USER JWT-----\neyJ0.eyJq.c2ln\n------END NATS USER JWT------\n";
         let creds = format!("{jwt}-----BEGIN USER NKEY SEED-----\n{SEED}\n------END USER NKEY SEED------\n");
         assert_eq!(Kind::Creds.lack(&creds), None);
-        assert_eq!(Kind::Creds.lack(creds.trim_end()), Some("no line end after its last line"));
+        assert_eq!(Kind::Creds.lack(creds.trim_end()), None);
         assert_eq!(Kind::Creds.lack(SEED), Some("no user JWT"));
         assert_eq!(Kind::Creds.lack(jwt), Some("no user seed (a line SU…)"));
         assert_eq!(Kind::Nkey.lack(jwt), Some("no user seed (a line SU…)"));
