@@ -21,11 +21,13 @@ pub mod join;
 pub mod json;
 #[cfg(feature = "keys")]
 pub mod keys;
+pub mod manifest;
 pub mod name;
 #[cfg(feature = "keys")]
 pub mod node_record;
 pub mod object;
 pub mod placeholder;
+pub mod plain_name;
 pub mod registry;
 #[cfg(feature = "keys")]
 pub mod report;
@@ -34,6 +36,7 @@ pub mod resource;
 pub mod sealed;
 #[cfg(feature = "keys")]
 pub mod secret;
+pub mod settings;
 #[cfg(feature = "keys")]
 pub mod signed;
 #[cfg(feature = "keys")]

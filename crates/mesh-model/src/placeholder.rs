@@ -12,6 +12,7 @@ mod encode;
 mod fill;
 mod insert;
 mod lint;
+mod placed;
 mod template;
 mod value;
 
@@ -19,6 +20,7 @@ pub use collection::{Collected, collect, joined};
 pub use declared::Declared;
 pub use fill::{Filling, NotFilled, Unfilled};
 pub use lint::{Finding, Seen, lint};
+pub use placed::{fill_item, fill_placed};
 pub use template::{MAX_NAME_BYTES, Part, Placeholder, Template};
 pub use value::{Insertion, Value};
 

@@ -21,13 +21,15 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// What an assignment's needs declare. A need with a `provision` declares every path into its value.
+    /// What an assignment's needs declare. A need with a `provision` declares every path into its value; where it is a
+    /// secret, that is `user` and `password`.
     pub fn by_needs(needs: &[Need]) -> Declared {
         let mut declared = Declared::default();
         for need in needs {
-            match need.provision {
-                Some(_) => declared.add_root(&need.kind, &need.name),
-                None => declared.add(&need.kind, &need.name),
+            match (need.kind.as_str(), &need.provision) {
+                ("secret", Some(_)) => declared.add_credential(&need.name),
+                (kind, Some(_)) => declared.add_root(kind, &need.name),
+                (kind, None) => declared.add(kind, &need.name),
             }
         }
         declared
@@ -41,6 +43,12 @@ impl Declared {
     /// Declares `${kind:name}` and every `${kind:name.path}`. The name holds no dot.
     pub fn add_root(&mut self, kind: &str, name: &str) {
         self.roots.insert(format!("{kind}:{name}"));
+    }
+
+    /// Declares the two members of a `requires` entry's credential.
+    pub fn add_credential(&mut self, name: &str) {
+        self.add("secret", &format!("{name}.user"));
+        self.add("secret", &format!("{name}.password"));
     }
 
     /// Whether `kind:name` is declared.
