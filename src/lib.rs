@@ -5,7 +5,6 @@
 //! ARCHITECTURE.md has the picture.
 
 pub mod cli;
-pub mod permissions;
 pub mod seat;
 pub mod shell;
 pub mod wire;

@@ -32,6 +32,7 @@ pub use event::Event;
 pub use failure::{Cause, Refusal};
 pub use health::{Counters, Health, PassHealth, RegistryHealth};
 pub use plan::{Change, Plan, Planning, show, unnameable};
+pub use presence::OtherSeat;
 pub use question::Slot;
 pub use reply::check_prefix;
 
@@ -65,6 +66,8 @@ pub struct Settings {
     pub reply_prefixes: Vec<String>,
     /// Up to so many keys are read one by one: that takes hardly longer than in bulk, and needs no further connection.
     pub few_keys: usize,
+    /// The last token of its inbox. Nobody else knows it, so nobody else can make the server send something there.
+    pub inbox: String,
     /// Where jitter comes from: any number, another one for each seat.
     pub jitter_seed: u64,
 }
@@ -281,7 +284,7 @@ impl Seat {
 
     /// What the subjects of all answers to this seat start with, but for those in bulk.
     pub fn inbox(&self) -> String {
-        inbox(&self.settings.identity.id)
+        format!("{INBOX}.{}", self.settings.inbox)
     }
 
     /// What the subjects of all answers in bulk start with.
@@ -299,9 +302,4 @@ impl Seat {
         }
         self.actions.push(Action::Exit);
     }
-}
-
-/// The inbox of the seat `id`.
-pub fn inbox(id: &str) -> String {
-    format!("{INBOX}.{id}")
 }

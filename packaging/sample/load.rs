@@ -59,7 +59,7 @@ impl Bus {
             .map_err(|error| format!("{url}: {error}"))?;
 
         // A node's account may listen under this prefix only, see packaging/bus/nats-server.conf.
-        let inbox = format!("_INBOX_{user}.{}", nuid::next());
+        let inbox = format!("_INBOX_mesh.node.{user}.{}", nuid::next());
         let acks = connection.subscribe(&inbox).map_err(|error| format!("{inbox}: {error}"))?;
         Ok(Self { connection, inbox, acks, complaints })
     }

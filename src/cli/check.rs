@@ -7,7 +7,6 @@ mod rights;
 use super::connect::{Environment, settings};
 use super::connecting;
 use super::permissions::parse_prefix;
-use crate::permissions::Rights;
 use crate::wire;
 use argh::FromArgs;
 use mesh_bus::client::{Client, ConnectError};
@@ -15,6 +14,7 @@ use mesh_bus::rights_probe::RightsProbe;
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::print;
 use mesh_daemon::terminal::{Paint, Style};
+use mesh_model::rights::Rights;
 
 connecting! {
     /// try the connection, every right and every bucket of the seat, and where the registry leads
@@ -52,7 +52,7 @@ impl Check {
         for line in rights::tried(&trial, &rights, &id) {
             report.say(&line);
         }
-        report.say(&rights::tried_verb(settings.clone(), &trial));
+        report.say(&rights::tried_verb(settings.clone(), &trial, &id));
         trial.close();
         match Client::connect(settings, super::connect::CLIENT, &[wire::INBOX], &id) {
             Ok(mut client) => {

@@ -49,7 +49,7 @@ pub(super) fn parse_inbox_prefix(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err(format!(
-            "{text:?} is no inbox prefix: give the first tokens of an inbox that the account may subscribe, such as _INBOX_attic, without wildcards"
+            "{text:?} is no inbox prefix: give the first tokens of an inbox that the account may subscribe, such as _INBOX_mesh.node.attic, without wildcards"
         ))
     }
 }
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn an_inbox_prefix_is_tokens_without_wildcards() {
-        for good in ["_INBOX", "_INBOX_attic", "_MY.inbox"] {
+        for good in ["_INBOX", "_INBOX_mesh.node.attic", "_MY.inbox"] {
             assert_eq!(parse_inbox_prefix(good), Ok(good.to_owned()));
         }
         for bad in ["", ".", "_INBOX.", "_INBOX.>", "*", "a b", "$SYS", "a\r\nPUB b"] {

@@ -28,7 +28,7 @@ connecting! {
         example = "{command_name} --user administrator --inbox-prefix _INBOX"
     )]
     pub(super) struct Planned {
-        /// where answers come [_INBOX_mesh-provisioner, else _INBOX]
+        /// where answers come [_INBOX_mesh.provisioner, else _INBOX]
         #[argh(option, arg_name = "subject", from_str_fn(parse_inbox_prefix))]
         inbox_prefix: Option<String>,
     }

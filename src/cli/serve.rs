@@ -77,6 +77,7 @@ impl Serve {
             connection,
             seat: seat::Settings {
                 jitter_seed: seed(&identity.id),
+                inbox: nuid::next().to_string(),
                 identity,
                 started: rfc3339(SystemTime::now()),
                 every: self.every,

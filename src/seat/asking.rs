@@ -3,8 +3,9 @@
 use super::calls::Owner;
 use super::connection::Link;
 use super::notice::Topic;
+use super::reply::{self, Asked};
 use super::requests::{Answered, Asker};
-use super::{Action, Refusal, Seat, failure, reply};
+use super::{Action, Refusal, Seat, failure};
 use crate::wire::VERB;
 use crate::wire::answer::{self, Identity, json};
 use crate::wire::request::{Ask, What};
@@ -27,12 +28,13 @@ impl Seat {
             return self.notice(Level::Warn, Topic::WithoutReply, "", text, now);
         };
         if let Some(other) = asking_seat(subject, body) {
-            if other.id != self.settings.identity.id && self.is_up() && self.stopping.is_none() {
-                self.presence.note_question(other, now);
+            if other.id == self.settings.identity.id {
+                return;
             }
-            return;
+            self.presence.hint(now);
         }
-        if !reply::may_answer(&reply, &self.settings.reply_prefixes) {
+        let asked = if is_verb { Asked::Verb } else { Asked::Monitoring };
+        if !reply::may_answer(&reply, asked, &self.settings.reply_prefixes) {
             self.counters.refused_replies += 1;
             let text = format!(
                 "a request came with the reply subject {reply:?}, which is not answered: askers use an inbox under _INBOX or _R_, or one that --reply-prefix names"
@@ -140,8 +142,7 @@ impl Seat {
     }
 }
 
-/// Who sent this, if it is the question of a seat who else is there: its body says who asks. Its answers go to
-/// a seat's private inbox, which no other seat may write to, so seats know each other by their questions.
+/// Who sent this, if it is the question of a seat who else is there: its body names who asks.
 fn asking_seat(subject: &str, body: &[u8]) -> Option<Identity> {
     if subject == service::ping_subject() && !body.is_empty() { service::parse_ping(body) } else { None }
 }

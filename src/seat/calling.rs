@@ -76,7 +76,10 @@ impl Seat {
             Owner::Presence => {
                 let other = body.ok().and_then(service::parse_ping);
                 if let Some(other) = other.filter(|other| other.id != self.settings.identity.id) {
-                    self.presence.note(other);
+                    let line = presence::tell(&other, &self.settings.identity.version);
+                    if self.presence.note(other, now) {
+                        self.notice(Level::Warn, Topic::OtherSeats, "", &line, now);
+                    }
                 }
             }
         }
@@ -92,11 +95,8 @@ impl Seat {
             };
             self.call(Owner::Presence, Want { slot: Slot::Value(0), request, kind: Kind::Single }, now);
         }
-        if let Some(others) = self.presence.end(now) {
+        if self.presence.end(now) {
             self.calls.forget(Owner::Presence);
-            for line in presence::tell(&others, &self.settings.identity.version) {
-                self.notice(Level::Warn, Topic::OtherSeats, "", &line, now);
-            }
         }
     }
 

@@ -104,12 +104,16 @@ impl Seat {
     }
 
     pub(super) fn protest(&mut self, words: &str, now: Duration) {
-        self.last_bus_error = Some(words.to_owned());
-        self.notice(Level::Warn, Topic::ServerError, words, &format!("the bus says {words:?}"), now);
+        // Neither the log nor `health` shows the secret part of the inbox.
+        let secret = self.settings.inbox.clone();
+        let hide = |text: &str| text.replace(&secret, "<secret>");
+        let shown = hide(words);
+        self.notice(Level::Warn, Topic::ServerError, &shown, &format!("the bus says {shown:?}"), now);
+        self.last_bus_error = Some(shown);
         let subject = words.split('"').nth(1).unwrap_or_default();
         let lower = words.to_ascii_lowercase();
         if lower.starts_with("permissions violation for subscription") {
-            self.denied_subscriptions.insert(subject.to_owned());
+            self.denied_subscriptions.insert(hide(subject));
             self.connect_again_for_rights(now);
         } else if lower.starts_with("maximum subscriptions exceeded") {
             self.subscriptions_over_limit += 1;

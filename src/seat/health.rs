@@ -3,7 +3,7 @@
 use super::Seat;
 use super::connection::Link;
 use super::pass;
-use crate::wire::answer::Identity;
+use super::presence::OtherSeat;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ pub struct Health {
     pub uptime_seconds: u64,
     /// The registry.
     pub registry: RegistryHealth,
-    /// Other holders of the seat that answered last time.
-    pub other_seats: Vec<Identity>,
+    /// Other programs that hold the seat and answered within the last minute.
+    pub other_seats: Vec<OtherSeat>,
     /// What it has counted since it started.
     pub counters: Counters,
     /// The last error of the bus, in its own words.
@@ -150,7 +150,7 @@ impl Seat {
                     Err(why) => PassHealth::Failed { error: why.clone() },
                 }),
             },
-            other_seats: self.presence.others(),
+            other_seats: self.presence.others(now),
             counters: self.counters,
             last_bus_error: self.last_bus_error.clone(),
         }

@@ -1,24 +1,49 @@
-//! Who else holds the seat: asked at the start and once an interval, and the answers collected for a moment.
+//! Which other programs hold the seat: found by asking them, and forgotten when they no longer answer.
+//!
+//! An answer comes to the seat's private inbox, to which only services may publish, and whose subject nobody else knows.
+//! So an answer is believed, while the question of a stranger is only a reason to ask.
 
 use crate::wire::answer::Identity;
-use crate::wire::service::NOBODY;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long answers are collected.
+/// How long answers to a question are awaited.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// How many other holders are remembered. Anybody may pose as one, so there must be an end.
+/// How often to ask while another program is known to hold the seat.
+const ASK_AGAIN: Duration = Duration::from_secs(20);
+
+/// How long after the last question a stranger's question may cause the next one.
+const SOONEST: Duration = Duration::from_secs(2);
+
+/// When one that has not answered since is forgotten: it missed two questions.
+const FORGET: Duration = Duration::from_secs(50);
+
+/// How many other holders are remembered.
 const MAX_OTHERS: usize = 16;
+
+/// Another program that holds the seat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OtherSeat {
+    /// Who it is.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// Seconds since it last answered.
+    pub seen_seconds_ago: u64,
+}
 
 /// What is known of other holders of the seat.
 #[derive(Debug, Default)]
 pub(super) struct Presence {
     /// When to ask next; `None` while there is no connection.
     due: Option<Duration>,
-    /// When the answers to the last question are all there.
+    /// When the last question was sent.
+    asked: Option<Duration>,
+    /// Until when answers to it are awaited.
     ends: Option<Duration>,
-    heard: Vec<Identity>,
-    known: Vec<Identity>,
+    /// By id: the version, and when it last answered.
+    seen: BTreeMap<String, (String, Duration)>,
 }
 
 impl Presence {
@@ -33,70 +58,65 @@ impl Presence {
         self.ends = None;
     }
 
-    /// When to ask, or to count the answers.
+    /// When to ask, to await no more answers, or to forget one that no longer answers.
     pub(super) fn due(&self) -> Option<Duration> {
-        self.due.into_iter().chain(self.ends).min()
+        let forget = self.seen.values().map(|(_, at)| *at + FORGET);
+        self.due.into_iter().chain(self.ends).chain(forget).min()
     }
 
-    /// Whether to ask now; the next time is due `every` later.
+    /// Forgets those that no longer answer, and tells whether to ask now; the next time is due `every` later at the
+    /// latest.
     pub(super) fn begin(&mut self, now: Duration, every: Duration) -> bool {
+        self.seen.retain(|_, (_, at)| now < *at + FORGET);
         let begins = self.due.is_some_and(|due| now >= due);
         if begins {
-            self.due = Some(now + every);
+            self.asked = Some(now);
             self.ends = Some(now + WAIT);
+            self.due = Some(now + if self.seen.is_empty() { every } else { every.min(ASK_AGAIN) });
         }
         begins
     }
 
-    /// Remembers another holder that answered.
-    pub(super) fn note(&mut self, other: Identity) {
-        if !self.heard.contains(&other) && self.heard.len() < MAX_OTHERS {
-            self.heard.push(other);
-        }
+    /// Whether the answers to the last question are all there.
+    pub(super) fn end(&mut self, now: Duration) -> bool {
+        self.ends.take_if(|ends| now >= *ends).is_some()
     }
 
-    /// Remembers another holder that asked, and wants to ask too if that one may not know of us yet: it is new, so it
-    /// may have come after our last question; or our last question was long ago. Nobody is no holder and only
-    /// wants to hear us ask.
-    pub(super) fn note_question(&mut self, other: Identity, now: Duration) {
-        if other.id == NOBODY {
-            self.due = Some(now);
-            return;
-        }
-        if self.ends.is_none() || !(self.heard.contains(&other) || self.known.contains(&other)) {
-            self.due = Some(now);
-        }
-        self.note(other);
+    /// Another program asks who holds the seat: it may be new, so the next question comes soon.
+    pub(super) fn hint(&mut self, now: Duration) {
+        let soonest = self.asked.map_or(now, |asked| now.max(asked + SOONEST));
+        self.due = self.due.map(|due| due.min(soonest));
     }
 
-    /// Once the answers are all there: the holders that were not known before.
-    pub(super) fn end(&mut self, now: Duration) -> Option<Vec<Identity>> {
-        self.ends.filter(|ends| now >= *ends)?;
-        self.ends = None;
-        let heard = std::mem::take(&mut self.heard);
-        let before = std::mem::replace(&mut self.known, heard);
-        Some(self.known.iter().filter(|other| !before.contains(other)).cloned().collect())
+    /// Remembers another holder that answered; tells whether it is new.
+    pub(super) fn note(&mut self, other: Identity, now: Duration) -> bool {
+        let is_new = !self.seen.contains_key(&other.id);
+        if is_new && self.seen.len() >= MAX_OTHERS {
+            return false;
+        }
+        self.seen.insert(other.id, (other.version, now));
+        self.due = self.due.map(|due| due.min(now + ASK_AGAIN));
+        is_new
     }
 
-    /// The other holders that answered last time.
-    pub(super) fn others(&self) -> Vec<Identity> {
-        self.known.clone()
+    /// The other holders.
+    pub(super) fn others(&self, now: Duration) -> Vec<OtherSeat> {
+        let other = |(id, (version, at)): (&String, &(String, Duration))| OtherSeat {
+            identity: Identity { id: id.clone(), version: version.clone() },
+            seen_seconds_ago: now.saturating_sub(*at).as_secs(),
+        };
+        self.seen.iter().map(other).collect()
     }
 }
 
-/// What to say of `others` that are new beside the seat of version `own`: one line at most for those of the same
-/// version, and one for the rest.
-pub(super) fn tell(others: &[Identity], own: &str) -> Vec<String> {
-    let (same, different): (Vec<_>, Vec<_>) = others.iter().partition(|other| other.version == own);
-    let line = |those: Vec<&Identity>, name: fn(&Identity) -> String, end: String| {
-        let names: Vec<String> = those.into_iter().map(name).collect();
-        (!names.is_empty()).then(|| format!("the seat is also held by {}{end}", names.join(", ")))
-    };
-    let harmless = ", the same version: they do each other no harm, but one is enough".to_owned();
-    let harmful = format!(" beside {own}: they may write different registries, stop one of them");
-    let named = |other: &Identity| format!("{}, version {}", other.id, other.version);
-    [line(same, |other| other.id.clone(), harmless), line(different, named, harmful)]
-        .into_iter()
-        .flatten()
-        .collect()
+/// What there is to report of `other`, which is new beside the seat of version `own`.
+pub(super) fn tell(other: &Identity, own: &str) -> String {
+    let Identity { id, version } = other;
+    if version == own {
+        format!("the seat is also held by {id}, the same version: one is enough")
+    } else {
+        format!(
+            "the seat is also held by {id}, version {version} beside {own}: they may write different registries, stop one of them"
+        )
+    }
 }

@@ -1,35 +1,56 @@
-//! Who may be answered. The asker chooses the reply subject and needs no right on it, while ours would do the
-//! publishing: without a guard any asker could have the seat write into its own bucket.
+//! The confused-deputy guard: the client picks the reply subject, and the seat's permissions publish to it.
 
 use crate::wire::{INBOX, SERVICE};
+use mesh_model::rights::ANSWERED;
 
-/// Whether a reply subject may be answered, given the prefixes that an operator allowed beside the usual ones.
-pub(super) fn may_answer(reply: &str, prefixes: &[String]) -> bool {
-    let mut tokens = reply.split('.');
-    let first = tokens.next().unwrap_or_default();
-    let is_pattern = reply.split('.').any(|token| token.is_empty() || token == "*" || token == ">");
-    if is_pattern || first.starts_with('$') || first == SERVICE || first == INBOX {
+/// The longest reply subject, in bytes. The server repeats a denied subject in its `-ERR` line, and the client library
+/// cannot read a line of more than 4096 bytes.
+const MAX_REPLY_BYTES: usize = 512;
+
+/// What a reply subject is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The verb.
+    Verb,
+    /// The services API, by which seats find each other.
+    Monitoring,
+}
+
+/// Whether a reply subject may be answered: it lies below a prefix that the seat's rights cover, usually or by one of
+/// `prefixes`, and not below the inbox of the seat itself.
+pub(super) fn may_answer(reply: &str, asked: Asked, prefixes: &[String]) -> bool {
+    if !is_subject(reply) || (asked == Asked::Verb && is_below(reply, INBOX)) {
         return false;
     }
-    let usual = first.starts_with("_INBOX") || first.starts_with("_R_");
-    usual
-        || prefixes
-            .iter()
-            .any(|prefix| reply.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.starts_with('.')))
+    ANSWERED.iter().any(|prefix| is_below(reply, prefix))
+        || prefixes.iter().any(|prefix| is_below(reply, prefix))
 }
 
 /// Whether `prefix` can be given as a further reply prefix.
 pub fn check_prefix(prefix: &str) -> Result<(), String> {
-    let bad = prefix.is_empty()
-        || prefix.split('.').any(|token| token.is_empty() || token == "*" || token == ">")
-        || prefix.contains(|c: char| c.is_whitespace() || c.is_control());
     let first = prefix.split('.').next().unwrap_or_default();
-    if bad || first.starts_with('$') || first == SERVICE || first == INBOX {
+    if !is_subject(prefix)
+        || first.starts_with('$')
+        || first == SERVICE
+        || prefix == INBOX
+        || is_below(prefix, INBOX)
+    {
         return Err(format!(
-            "{prefix:?} is no reply prefix: give the first tokens of the askers' inboxes, such as _MYINBOX, without wildcards, not under $ or {SERVICE}"
+            "{prefix:?} cannot be a reply prefix: give the first tokens of the clients' inboxes, such as _MYINBOX, without wildcards, not below $ or {SERVICE}"
         ));
     }
     Ok(())
+}
+
+/// Whether `text` is a subject of printable ASCII, without wildcards.
+fn is_subject(text: &str) -> bool {
+    text.len() <= MAX_REPLY_BYTES
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
+        && text.split('.').all(|token| !token.is_empty() && token != "*" && token != ">")
+}
+
+fn is_below(subject: &str, prefix: &str) -> bool {
+    subject.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'))
 }
 
 #[cfg(test)]
@@ -39,8 +60,9 @@ mod tests {
     #[test]
     fn inboxes_are_answered_and_nothing_that_a_right_of_ours_could_harm() {
         let prefixes = vec!["_MY.inbox".to_owned()];
-        for yes in ["_INBOX.a.b", "_INBOX_reader.x", "_R_.x.y", "_R_abc.1", "_MY.inbox.7"] {
-            assert!(may_answer(yes, &prefixes), "{yes}");
+        let longest = format!("_INBOX.{}", "a".repeat(505));
+        for yes in ["_INBOX.a.b", "_INBOX_mesh.node.attic.x", "_R_.x.y", "_MY.inbox.7", &longest] {
+            assert!(may_answer(yes, Asked::Verb, &prefixes), "{yes}");
         }
         for no in [
             "",
@@ -49,33 +71,55 @@ mod tests {
             "$JS.API.STREAM.DELETE.KV_mesh-provisioner_registry",
             "$SRV.PING",
             "mesh-provisioner.provisioning",
-            "_INBOX_mesh-provisioner.abc.5",
             "_INBOX.*",
             "_INBOX.>",
             "_INBOX..a",
+            "_INBOX",
+            "_INBOX_reader.x",
+            "_R_abc.1",
             "_MY.inbox",
             "_MY.inboxes.7",
             "a._INBOX.b",
+            "_INBOX.a\u{a0}b",
+            "_INBOX.é",
+            "_INBOX.a b",
+            "_INBOX.a\u{1}",
+            &format!("{longest}a"),
+            &format!("_INBOX_{}", "\"".repeat(3990)),
         ] {
-            assert!(!may_answer(no, &prefixes), "{no}");
+            assert!(!may_answer(no, Asked::Verb, &prefixes), "{no}");
+            assert!(!may_answer(no, Asked::Monitoring, &prefixes), "{no}");
         }
     }
 
     #[test]
-    fn a_prefix_cannot_open_what_the_guard_closes() {
-        assert_eq!(check_prefix("_MY.inbox"), Ok(()));
+    fn only_the_services_api_answers_into_the_inbox_of_a_seat() {
+        let inbox = "_INBOX_mesh.provisioner.abc.5";
+        assert!(!may_answer(inbox, Asked::Verb, &[]));
+        assert!(may_answer(inbox, Asked::Monitoring, &[]));
+    }
+
+    #[test]
+    fn a_prefix_that_would_open_the_guard_is_refused() {
+        for good in ["_MYINBOX", "_MY.inbox", "inbox"] {
+            assert_eq!(check_prefix(good), Ok(()), "{good}");
+        }
         for bad in [
             "",
+            ".",
+            "a.",
+            "a..b",
+            "*",
+            "a.>",
             "$KV",
             "mesh-provisioner",
             "mesh-provisioner.x",
-            "_INBOX_mesh-provisioner",
-            "a.*",
-            ">",
+            "_INBOX_mesh.provisioner",
+            "_INBOX_mesh.provisioner.x",
             "a b",
-            "a.",
+            "a\r\nPUB b",
         ] {
-            assert!(check_prefix(bad).is_err(), "{bad}");
+            assert!(check_prefix(bad).unwrap_err().contains("cannot be a reply prefix"), "{bad}");
         }
     }
 }

@@ -44,9 +44,6 @@ impl Monitor {
     }
 }
 
-/// The id in the question of somebody who holds no seat and only wants to hear who does.
-pub const NOBODY: &str = "-";
-
 /// The subject that asks who holds the seat.
 pub fn ping_subject() -> String {
     format!("$SRV.PING.{SERVICE}")

@@ -68,7 +68,7 @@ fn a2_an_answer_is_never_published_where_it_could_do_harm() {
         "$KV.mesh-provisioner_registry.injected",
         "$JS.API.STREAM.DELETE.KV_mesh-provisioner_registry",
         VERB,
-        "_INBOX_mesh-provisioner.x.1",
+        "_INBOX_mesh.provisioner.x.1",
         "$SRV.PING",
         "elsewhere",
     ];

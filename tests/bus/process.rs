@@ -105,7 +105,7 @@ fn a_seat_that_stops_answers_what_is_under_way() {
 #[test]
 fn a_seat_that_waits_to_stop_does_not_spin() {
     // It hears no answer of the bus, so its own answer is due only when its patience ends.
-    let server = Setup::shipped().deny(&SEAT, Right::Subscribe, "_INBOX_mesh-provisioner.>").start();
+    let server = Setup::shipped().deny(&SEAT, Right::Subscribe, "_INBOX_mesh.provisioner.>").start();
     mesh::init(&server);
     let tester = server.client(&TESTER);
     let listings = tester.subscribe("$JS.API.STREAM.INFO.KV_mesh-provisioner_needs", None);

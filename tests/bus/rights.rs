@@ -70,10 +70,17 @@ fn a_node_writes_its_own_keys_and_nothing_else() {
     {
         assert_denied(&attic, &call);
     }
-    for subject in [VERB, "_INBOX.x", "_INBOX_mesh-provisioner.x", "_INBOX_cellar.x", "$SRV.PING"] {
+    for bucket in BUCKETS {
+        assert_denied(&attic, &format!("$JS.API.DIRECT.GET.KV_{bucket}"));
+        assert_denied(&attic, &format!("$JS.API.DIRECT.GET.KV_{bucket}.$KV.{bucket}.attic.web"));
+    }
+    let others = ["_INBOX.x", "_INBOX_mesh.provisioner.x", "_INBOX_mesh.node.cellar.x", "$SRV.PING"];
+    let verbs =
+        ["mesh-controller.join", "mesh-controller.status", "mesh-vault.rotate", "$SYS.REQ.SERVER.PING"];
+    for subject in others.into_iter().chain(verbs) {
         assert_denied(&attic, subject);
     }
-    let deaf = ["_INBOX.>", "_INBOX_mesh-provisioner.>", "_INBOX_cellar.>", VERB, "$KV.>", ">"];
+    let deaf = ["_INBOX.>", "_INBOX_mesh.provisioner.>", "_INBOX_mesh.node.cellar.>", VERB, "$KV.>", ">"];
     for subject in deaf {
         assert_deaf(&attic, subject);
     }
@@ -94,6 +101,45 @@ fn a_node_writes_its_own_keys_and_nothing_else() {
     assert_eq!(reader.ask(&json!({"what": "collect"})).good().keys(), ["attic.hosts.web"]);
 }
 
+/// The request for a push consumer on `bucket` that delivers the keys of `filter` to the inbox of attic.
+fn consumer(bucket: &str, filter: &str) -> String {
+    let config = json!({
+        "deliver_policy": "last_per_subject", "ack_policy": "none", "filter_subject": filter,
+        "deliver_subject": "_INBOX_mesh.node.attic.keys", "inactive_threshold": 5_000_000_000_u64,
+    });
+    json!({"stream_name": format!("KV_{bucket}"), "config": config}).to_string()
+}
+
+#[test]
+fn a_node_reads_its_own_keys_through_a_consumer_and_no_others() {
+    let mesh = Mesh::start();
+    let (attic, cellar) = (mesh.node("attic"), mesh.node("cellar"));
+    attic.kv_put(NEEDS, "attic.web.port.http", r#"{"state":"filled"}"#);
+    cellar.kv_put(NEEDS, "cellar.db.port.sql", r#"{"state":"filled"}"#);
+    let keys = attic.subscribe("_INBOX_mesh.node.attic.keys", None);
+    let create = |filter: &str| format!("$JS.API.CONSUMER.CREATE.KV_{NEEDS}.c1.{filter}");
+    let (own, foreign) = (format!("$KV.{NEEDS}.attic.>"), format!("$KV.{NEEDS}.cellar.>"));
+
+    for filter in [foreign.as_str(), &format!("$KV.{NEEDS}.>"), &format!("$KV.{NEEDS}.*.web.port.http"), ">"]
+    {
+        assert_denied(&attic, &create(filter));
+    }
+    // The filter of the body is the one that counts, so the server compares the two.
+    let refused = attic.request(create(&own), consumer(NEEDS, &foreign), PATIENCE).expect("an answer").json();
+    assert_eq!(refused["error"]["code"], 400, "{refused}");
+    let made = attic.request(create(&own), consumer(NEEDS, &own), PATIENCE).expect("an answer").json();
+    assert_eq!(made["num_pending"], 1, "{made}");
+    let first = keys.next(PATIENCE).expect("the key that is there");
+    assert_eq!(
+        (&first.subject[..], &first.body[..]),
+        (format!("$KV.{NEEDS}.attic.web.port.http").as_bytes(), &br#"{"state":"filled"}"#[..])
+    );
+    cellar.kv_put(NEEDS, "cellar.db.port.sql", r#"{"state":"waiting"}"#);
+    attic.kv_put(NEEDS, "attic.web.port.http", r#"{"state":"waiting"}"#);
+    let next = keys.next(PATIENCE).expect("the new value");
+    assert_eq!(next.body, br#"{"state":"waiting"}"#);
+}
+
 #[test]
 fn the_seat_writes_the_registry_and_nothing_else() {
     let mesh = Mesh::start();
@@ -107,13 +153,11 @@ fn the_seat_writes_the_registry_and_nothing_else() {
     for call in BUCKETS.iter().flat_map(|bucket| api_calls(bucket)) {
         assert_denied(&seat, &call);
     }
-    for subject in
-        [VERB, "_INBOX_mesh-provisioner.x", "_INBOX_attic.x", "$SRV.PING", "$JS.API.STREAM.LIST", "x"]
-    {
+    for subject in [VERB, "_INBOX_other.x", "$SRV.PING", "$JS.API.STREAM.LIST", "x"] {
         assert_denied(&seat, subject);
     }
     // Outside the queue group a request would have a second answer.
-    for subject in [VERB, "_INBOX.>", "_INBOX_attic.>", "$KV.>", ">"] {
+    for subject in [VERB, "_INBOX.>", "_INBOX_mesh.node.attic.>", "$KV.>", ">"] {
         assert_deaf(&seat, subject);
     }
     assert_eq!(BUCKETS.map(|bucket| tester.last_sequence(bucket)).to_vec(), before);
@@ -133,7 +177,7 @@ fn a_reader_asks_and_does_nothing_else() {
             assert_denied(&reader, &call);
         }
     }
-    for subject in ["_INBOX_mesh-provisioner.>", "_INBOX_attic.>", VERB, "$KV.>", ">"] {
+    for subject in ["_INBOX_mesh.provisioner.>", "_INBOX_mesh.node.attic.>", VERB, "$KV.>", ">"] {
         assert_deaf(&reader, subject);
     }
     assert_eq!(reader.ask(&json!({})).good().entries().len(), KINDS);

@@ -37,7 +37,7 @@ fn a_mesh_in_order_has_nothing_wrong_and_is_left_as_it_was() {
     let tried = |list: &str| ok.iter().filter(|line| line.starts_with(list)).count();
     assert_eq!(
         (tried("subscribe "), tried("publish "), tried("bucket ")),
-        (10, 15, 4),
+        (10, 16, 4),
         "{}",
         finished.stdout
     );
@@ -102,15 +102,21 @@ fn each_right_that_is_missing_is_named_with_the_line_that_mends_it() {
 
 #[test]
 fn without_its_inbox_the_rights_are_tried_all_the_same() {
-    let server = Setup::shipped().deny(&SEAT, Right::Subscribe, "_INBOX_mesh-provisioner.>").start();
+    let server = Setup::shipped().deny(&SEAT, Right::Subscribe, "_INBOX_mesh.provisioner.>").start();
     let finished = check(&server, &SEAT).expect_code(1);
     let wrong = lines(&finished, "wrong");
     assert_eq!(wrong.len(), 1, "{}", finished.stdout);
     assert!(
         wrong[0]
-            .ends_with(r#"add the line "_INBOX_mesh-provisioner.>" to subscribe of the seat's permissions"#)
+            .ends_with(r#"add the line "_INBOX_mesh.provisioner.>" to subscribe of the seat's permissions"#)
     );
-    assert_eq!(lines(&finished, "unknown"), ["buckets: no answer can be heard without the seat's inbox"]);
+    assert_eq!(
+        lines(&finished, "unknown"),
+        [
+            "subscribe mesh-provisioner.provisioning q: whether a seat runs cannot be told, see above",
+            "buckets: no answer can be heard without the seat's inbox",
+        ]
+    );
 }
 
 #[test]

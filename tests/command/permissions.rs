@@ -18,7 +18,10 @@ fn permissions(arguments: &[&str]) -> String {
 
 /// A node's account, with the inbox of its token.
 fn node(name: &str, token: &str) -> Account {
-    Account { inbox: Cow::Owned(format!("_INBOX_{token}")), ..Account::new(name, "password-of-node") }
+    Account {
+        inbox: Cow::Owned(format!("_INBOX_mesh.node.{token}")),
+        ..Account::new(name, "password-of-node")
+    }
 }
 
 /// A server whose users have what the command prints, and nothing else.
@@ -70,23 +73,22 @@ fn a_node_called_by_a_wildcard_has_rights_on_its_own_keys_alone() {
 
 #[test]
 fn a_reply_prefix_of_the_seat_lets_it_answer_there() {
-    let attic = node("attic", "attic");
-    let prefix = ["--reply-prefix", "_INBOX_attic"];
-    let setup = printed(&[&attic], &prefix)
-        .replace("\"$KV.mesh-provisioner_needs.attic.>\"", "\"mesh-provisioner.provisioning\"");
+    let attic = Account { inbox: Cow::Borrowed("_MY.attic"), ..Account::new("attic", "password-of-node") };
+    let prefix = ["--reply-prefix", "_MY.attic"];
+    let setup = printed(&[&attic], &prefix).replace("_INBOX_mesh.node.attic.>", "_MY.attic.>");
     let mesh = Mesh::start_on(setup.start(), &prefix);
     assert_eq!(mesh.server.client(&attic).ask(&json!({"what": "registry"})).good().entries().len(), 13);
 }
 
 #[test]
-fn what_is_no_role_is_usage() {
+fn an_unknown_role_is_usage() {
     for (arguments, said) in [
-        (&["administrator"][..], "is no role"),
+        (&["nobody"][..], "unknown role"),
         (&["node"], "takes the node's name"),
         (&["node", ""], "is empty"),
-        (&["node", "mesh-provisioner"], "the seat's own inbox"),
+        (&["vault", "--provider", "postgres"], "is for node and controller alone"),
         (&["reader", "--reply-prefix", "_A"], "is for the seat alone"),
-        (&["seat", "--reply-prefix", "$KV"], "is no reply prefix"),
+        (&["seat", "--reply-prefix", "$KV"], "cannot be a reply prefix"),
     ] {
         let finished = Program::new(&["permissions"]).args(arguments).run().expect_code(64);
         assert!(finished.stderr.contains(said) && finished.stdout.is_empty(), "{arguments:?}: {finished:?}");

@@ -122,7 +122,7 @@ fn the_inbox_is_the_one_that_was_named() {
     let named = |prefix: &str| {
         Program::new(&["plan", "--inbox-prefix", prefix]).server(&mesh.server).account(&SEAT).run()
     };
-    assert_eq!(named("_INBOX_mesh-provisioner").code(), 0);
+    assert_eq!(named("_INBOX_mesh.provisioner").code(), 0);
     let denied = named("_INBOX").expect_code(77);
     assert!(denied.stderr.contains("--inbox-prefix"), "{}", denied.stderr);
     assert_eq!(named("$KV.a").code(), 64);

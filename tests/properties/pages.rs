@@ -39,6 +39,7 @@ impl Between {
             every: Duration::from_secs(3600),
             reply_prefixes: Vec::new(),
             few_keys: usize::MAX,
+            inbox: "SECRET".to_owned(),
             jitter_seed: 0,
         });
         let mut between = Between { seat, bus: Bus::new(page), writes: writes.into() };

@@ -72,6 +72,7 @@ impl Play {
             every: Duration::from_secs(3600),
             reply_prefixes: Vec::new(),
             few_keys: 32,
+            inbox: "SECRET".to_owned(),
             jitter_seed: 0,
         };
         change(&mut settings);
@@ -284,7 +285,7 @@ fn line(action: &Action) -> String {
 fn sent(message: &Outgoing, inbox: &str) -> String {
     let body = String::from_utf8_lossy(&message.body);
     let number = message.reply.as_deref().map(|reply| {
-        let inbox = format!("_INBOX_mesh-provisioner.{ID}.{inbox}");
+        let inbox = format!("_INBOX_mesh.provisioner.SECRET.{inbox}");
         reply.strip_prefix(&inbox).unwrap_or_else(|| panic!("{reply} is not in {inbox}")).to_owned()
     });
     match (number, &message.headers[..]) {

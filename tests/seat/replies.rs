@@ -19,7 +19,7 @@ fn nothing_is_published_where_only_the_seat_may_write() {
         "$SRV.PING",
         VERB,
         "mesh-provisioner.x",
-        "_INBOX_mesh-provisioner.SEAT1.1",
+        "_INBOX_reader.1",
         "_INBOX.*",
         "_INBOX.a.>",
         "_INBOX..a",
@@ -41,10 +41,20 @@ fn nothing_is_published_where_only_the_seat_may_write() {
 }
 
 #[test]
+fn only_the_services_api_answers_into_the_inbox_of_a_seat() {
+    let mut play = Play::serving();
+    let inbox = "_INBOX_mesh.provisioner.OTHER.1";
+    play.tell(asked(inbox, r#"{"what":"health"}"#)).is([refused(inbox)]);
+    let ping =
+        Event::Request { subject: "$SRV.PING".to_owned(), reply: Some(inbox.to_owned()), body: vec![] };
+    assert!(play.tell(ping).lines()[0].starts_with(&format!("to {inbox}: ")));
+}
+
+#[test]
 fn inboxes_and_the_prefixes_of_the_operator_are_answered() {
     let mut play = Play::with(|settings| settings.reply_prefixes = vec!["_MINE.a".to_owned()]);
     play.connect();
-    for reply in ["_INBOX.a.b", "_INBOX_reader.1", "_R_.x.1", "_MINE.a.7"] {
+    for reply in ["_INBOX.a.b", "_INBOX_mesh.node.attic.1", "_R_.x.1", "_MINE.a.7"] {
         let lines = play.tell(asked(reply, "nonsense")).lines();
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].starts_with(&format!("to {reply}: 400 ")), "{lines:?}");

@@ -69,10 +69,10 @@ fn no_write_begins_after_the_word_to_stop() {
     play.tell(Event::Reload).is(["info: registry pass asked for"]);
     play.tell(Event::Request {
         subject: "$SRV.PING.mesh-provisioner".to_owned(),
-        reply: Some("_INBOX_mesh-provisioner.SEAT2.1".to_owned()),
+        reply: Some("_INBOX_mesh.provisioner.SEAT2.1".to_owned()),
         body: crate::play::pong("SEAT2", "0.1.0").into_bytes(),
     })
-    .nothing();
+    .is([format!("to _INBOX_mesh.provisioner.SEAT2.1: {}", crate::play::pong("SEAT1", "0.1.0"))]);
     // What waits for its keys goes on.
     play.due_in(1_500..=1_500).is([list(4, Needs)]);
     play.due_in(2_500..=2_500).lines();

@@ -112,6 +112,7 @@ pub(crate) fn settings(seed: u64) -> Settings {
         every: Duration::from_secs(*dice.pick(&[20, 60, 3600])),
         reply_prefixes: Vec::new(),
         few_keys: *dice.pick(&[0, 0, 0, 0, 3, 32]),
+        inbox: "SECRET".to_owned(),
         jitter_seed: dice.roll(),
     }
 }
@@ -306,7 +307,7 @@ impl World<'_> {
             self.awaited.forget();
             return self.answered(&message);
         };
-        if !reply.starts_with("_INBOX_mesh-provisioner.SEAT1.") {
+        if !reply.starts_with("_INBOX_mesh.provisioner.SECRET.") {
             return Err(format!("it wants an answer at {reply:?}"));
         }
         let Some(link) = self.link else {

@@ -195,7 +195,7 @@ pub(crate) fn hand(soak: &Soak, mut chance: Chance) {
             }
             Hand::StrangeReplies => {
                 soak.tally.fault("asks with a reply subject that is not answered");
-                for reply in ["$KV.mesh-provisioner_registry.injected", VERB, "_INBOX_mesh-provisioner.x.1"] {
+                for reply in ["$KV.mesh-provisioner_registry.injected", VERB, "_INBOX_mesh.provisioner.x.1"] {
                     tester.publish_with(VERB, Some(reply.as_bytes()), &[], "{}");
                 }
             }

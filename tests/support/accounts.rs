@@ -30,7 +30,7 @@ impl Account {
 pub(crate) const ADMINISTRATOR: Account =
     Account::shipped("administrator", "password-of-administrator", "_INBOX");
 /// What the seat runs as.
-pub(crate) const SEAT: Account = Account::shipped("seat", "password-of-seat", "_INBOX_mesh-provisioner");
+pub(crate) const SEAT: Account = Account::shipped("seat", "password-of-seat", "_INBOX_mesh.provisioner");
 /// May ask the verb, nothing else.
 pub(crate) const READER: Account = Account::shipped("reader", "password-of-reader", "_INBOX");
 /// May do everything. Not shipped: nobody in a real mesh may write every node's keys, and listen to all that
@@ -45,7 +45,7 @@ pub(crate) const NODES: [&str; 3] = ["attic", "cellar", "garage"];
 pub(crate) fn node(name: &str) -> Account {
     assert!(NODES.contains(&name), "the shipped configuration has no node {name:?}, only {NODES:?}");
     Account {
-        inbox: Cow::Owned(format!("_INBOX_{name}")),
+        inbox: Cow::Owned(format!("_INBOX_mesh.node.{name}")),
         ..Account::new(name, &format!("password-of-{name}"))
     }
 }

@@ -32,6 +32,7 @@ pub mod registry;
 #[cfg(feature = "keys")]
 pub mod report;
 pub mod resource;
+pub mod rights;
 #[cfg(feature = "keys")]
 pub mod sealed;
 #[cfg(feature = "keys")]

@@ -1,9 +1,7 @@
 //! The rights of the seat, tried one by one.
 
 use super::Line;
-use crate::permissions::{Rights, quote};
 use crate::wire::answer::Identity;
-use crate::wire::service::NOBODY;
 use crate::wire::{INBOX, QUEUE, VERB, service};
 use mesh_bus::config::BusConfig;
 use mesh_bus::message::Incoming;
@@ -15,6 +13,7 @@ use mesh_jetstream::message::Request;
 use mesh_jetstream::message::{Body, Headers, Outgoing};
 use mesh_model::bucket::Bucket;
 use mesh_model::registry;
+use mesh_model::rights::{Rights, quote};
 use std::time::Duration;
 
 /// A sequence that no bucket reaches: a write that expects it is refused, so nothing is stored.
@@ -45,10 +44,10 @@ pub(super) fn tried(trial: &RightsProbe, rights: &Rights, id: &str) -> Vec<Line>
 
 /// The line of the right to take requests. It is tried only where no seat runs: a request that came to the trial in
 /// its place would be lost, since the client library drops what is on its way when a subscription ends.
-pub(super) fn tried_verb(settings: BusConfig, trial: &RightsProbe) -> Line {
+pub(super) fn tried_verb(settings: BusConfig, trial: &RightsProbe, id: &str) -> Line {
     let right = format!("{VERB} {QUEUE}");
     let what = format!("subscribe {right}");
-    match presence(trial) {
+    match presence(trial, id) {
         Presence::Held(seat) => Line::unknown(
             what,
             format!(
@@ -76,24 +75,19 @@ enum Presence {
     Unknown,
 }
 
-/// Whether a seat runs. A seat that hears another one ask who is there asks too, and nobody's question makes it ask and
-/// leaves nothing to remember.
-fn presence(trial: &RightsProbe) -> Presence {
-    let subject = service::ping_subject();
-    let nobody = Identity { id: NOBODY.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+/// Whether a seat runs: asked as any client of the services API asks, with the answer in the trial's own inbox.
+fn presence(trial: &RightsProbe, id: &str) -> Presence {
+    let inbox = format!("{INBOX}.{id}");
     let question = Outgoing {
-        subject: subject.clone(),
-        reply: Some(format!("{INBOX}.check")),
+        subject: service::ping_subject(),
+        reply: Some(inbox.clone()),
         headers: Headers::new(),
-        body: service::ping(&nobody).into_bytes().into(),
+        body: Body::default(),
     };
-    if trial.denied_subscription(&subject).is_some() || trial.publish(question).is_err() {
+    if trial.denied_subscription(&inbox).is_some() || trial.publish(question).is_err() {
         return Presence::Unknown;
     }
-    let seat = |heard: Incoming| {
-        let seat = (heard.subject == subject).then(|| service::parse_ping(&heard.body)).flatten();
-        seat.filter(|seat| seat.id != NOBODY)
-    };
+    let seat = |heard: Incoming| (heard.subject == inbox).then(|| service::parse_ping(&heard.body)).flatten();
     trial.hear(PRESENCE, seat).map_or(Presence::Free, Presence::Held)
 }
 
@@ -160,7 +154,7 @@ mod tests {
         let publish = Rights::of_seat(&["_MY.inbox".to_owned()]).publish;
         let rights = publish.iter().flat_map(|group| &group.subjects);
         let messages: Vec<Outgoing> = rights.flat_map(|right| messages(right, "ID")).collect();
-        assert_eq!(messages.len(), 13 + 8 + 3 + 1 + 3);
+        assert_eq!(messages.len(), 13 + 8 + 3 + 1 + 4);
         for message in messages {
             let expected =
                 message.headers.iter().find(|(name, _)| *name == "Nats-Expected-Last-Subject-Sequence");

@@ -149,10 +149,10 @@ fn c6_answering_another_account() {
 
 #[test]
 fn c6_hearing_the_answers_of_the_bus() {
-    let (server, seat) = without(Right::Subscribe, "_INBOX_mesh-provisioner.>");
-    seat.wait_for_log("_INBOX_mesh-provisioner.", PATIENCE);
+    let (server, seat) = without(Right::Subscribe, "_INBOX_mesh.provisioner.>");
+    seat.wait_for_log("_INBOX_mesh.provisioner.", PATIENCE);
     let reader = server.client(&READER);
-    let health = reader.wait_for_missing("_INBOX_mesh-provisioner.", PATIENCE);
+    let health = reader.wait_for_missing("_INBOX_mesh.provisioner.", PATIENCE);
     assert_eq!(health["ok"], json!(false));
     let answer = reader.ask(&json!({"what": "needs"}));
     assert!(matches!(answer.code(), Some(503 | 504)), "{}", answer.text());

@@ -63,7 +63,7 @@ impl World<'_> {
             2 => {
                 let other = Identity { id: "SEAT2".to_owned(), version: "0.1.0".to_owned() };
                 let (subject, body) = (service::ping_subject(), service::ping(&other).into_bytes());
-                Event::Request { subject, reply: Some("_INBOX_mesh-provisioner.SEAT2.1".to_owned()), body }
+                Event::Request { subject, reply: Some("_INBOX_mesh.provisioner.SEAT2.1".to_owned()), body }
             }
             at => {
                 let body = [long.as_str(), "nonsense", r#"{"what":"health"}"#][at - 3];

@@ -57,7 +57,7 @@ impl World<'_> {
             return Err(format!("{} bytes to {:?}", message.payload_bytes(), message.subject));
         }
         let reply = message.reply.as_deref().unwrap_or_default();
-        if !reply.starts_with("_INBOX_mesh-provisioner.SEAT1.") {
+        if !reply.starts_with("_INBOX_mesh.provisioner.SECRET.") {
             return Err(format!("it wants an answer in bulk at {reply:?}"));
         }
         let Some(bulk) = self.bulk.up else {
