@@ -1,6 +1,7 @@
 //! What crosses the bus, as text and back. Nothing here knows how it gets there.
 
 pub mod answer;
+pub mod reason;
 pub mod request;
 pub mod service;
 mod strict;

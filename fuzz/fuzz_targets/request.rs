@@ -8,6 +8,6 @@ use mesh_provisioner::wire::request::Ask;
 fuzz_target!(|body: &[u8]| {
     match Ask::parse(body) {
         Ok(ask) => assert_eq!(Ask::parse(ask.to_json().as_bytes()), Ok(ask)),
-        Err(bad) => assert!(matches!(bad.code, 400 | 413) && !bad.message.is_empty()),
+        Err(bad) => assert!(matches!(bad.reason.code(), 400 | 413) && !bad.message.is_empty()),
     }
 });

@@ -8,6 +8,7 @@ use super::requests::{Answered, Asker};
 use super::{Action, Refusal, Seat, failure};
 use crate::wire::VERB;
 use crate::wire::answer::{self, Identity, json};
+use crate::wire::reason::Reason;
 use crate::wire::request::{Ask, What};
 use crate::wire::service::{self, Monitor};
 use log::Level;
@@ -44,7 +45,7 @@ impl Seat {
         if is_verb {
             match Ask::parse(body) {
                 Ok(ask) => self.take(ask, reply, now),
-                Err(bad) => self.refuse(reply, now, now, Refusal { code: bad.code, message: bad.message }),
+                Err(bad) => self.refuse(reply, now, now, Refusal::new(bad.reason, bad.message)),
             }
         } else if let Some(monitor) = Monitor::of(subject, &self.settings.identity.id) {
             let seat = &self.settings.identity;
@@ -87,7 +88,7 @@ impl Seat {
                 "the answer has {} bytes and the bus carries {max_payload}: ask for less, or raise max_payload of the nats-server",
                 body.len()
             );
-            return self.refuse(to, since, now, Refusal::unavailable(message));
+            return self.refuse(to, since, now, Refusal::new(Reason::ResponseTooLarge, message));
         }
         self.counters.answers += 1;
         self.work.time += now.saturating_sub(since);
@@ -95,8 +96,8 @@ impl Seat {
     }
 
     pub(super) fn refuse(&mut self, to: String, since: Duration, now: Duration, refusal: Refusal) {
-        let Refusal { code, message } = refusal;
-        let message = failure::shorten(message);
+        let code = refusal.reason.code();
+        let message = failure::shorten(refusal.message);
         match code {
             503 => self.counters.unavailable += 1,
             504 => self.counters.too_late += 1,
@@ -108,7 +109,7 @@ impl Seat {
         }
         self.work.errors += 1;
         self.work.time += now.saturating_sub(since);
-        let body = answer::error_json(code, &message);
+        let body = answer::error_json(refusal.reason, &message);
         self.work.last_error = format!("{code}: {line}");
         self.send(to, answer::error_headers(code, &message), body.into_bytes().into());
     }

@@ -1,31 +1,32 @@
 //! Why the bus could not be read or written, in words that say what to do next.
 
+use crate::wire::reason::Reason;
 use mesh_jetstream::api::ApiError;
 use mesh_model::bucket::Bucket;
 
-/// An error answer: its code and its sentence.
+/// An error response: its reason and its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// 400, 413, 503 or 504 (PROTOCOL.md, "Errors").
-    pub code: u16,
+    /// Why, for programs; it implies the code.
+    pub reason: Reason,
     /// What happened, to which thing, and what to do next.
     pub message: String,
 }
 
 impl Refusal {
-    /// The bus refuses or lacks what is needed, or the seat cannot take it on.
-    pub fn unavailable(message: impl Into<String>) -> Self {
-        Refusal { code: 503, message: message.into() }
+    /// A failure with its message.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Refusal { reason, message: message.into() }
     }
 
     /// The seat is about to end.
     pub fn stopping() -> Self {
-        Refusal::unavailable("the seat is stopping: ask again in a moment")
+        Refusal::new(Reason::Stopping, "the seat is stopping: ask again in a moment")
     }
 
     /// It took too long.
     pub fn too_late(message: impl Into<String>) -> Self {
-        Refusal { code: 504, message: message.into() }
+        Refusal::new(Reason::Timeout, message)
     }
 }
 
@@ -92,9 +93,20 @@ impl Cause {
 
     /// The same as an error answer.
     pub(super) fn refuse(&self, bucket: Bucket) -> Refusal {
+        Refusal::new(self.reason(), self.tell(bucket))
+    }
+
+    fn reason(&self) -> Reason {
         match self {
-            Cause::Silent => Refusal::too_late(self.tell(bucket)),
-            _ => Refusal::unavailable(self.tell(bucket)),
+            Cause::Api(error) => match error.err_code() {
+                Some(ApiError::NO_STREAM) => Reason::BucketMissing,
+                Some(code) if ApiError::JETSTREAM_OFF.contains(&code) => Reason::JetstreamUnavailable,
+                _ => Reason::JetstreamError,
+            },
+            Cause::Denied(_) => Reason::Denied,
+            Cause::NoResponders => Reason::JetstreamUnavailable,
+            Cause::Silent => Reason::Timeout,
+            Cause::Unsteady => Reason::BucketChanging,
         }
     }
 }

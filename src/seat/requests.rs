@@ -5,6 +5,7 @@ use super::failure::Refusal;
 use super::index::Shelf;
 use super::known::Known;
 use super::question::{Frame, Question};
+use crate::wire::reason::Reason;
 use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
 use std::collections::{BTreeMap, VecDeque};
@@ -77,9 +78,12 @@ impl Requests {
     /// Takes a request on, or says why not.
     pub(super) fn take(&mut self, ask: Ask, asker: Asker) -> Result<(), Refusal> {
         if self.askers >= MAX_UNDER_WAY + MAX_WAITING {
-            return Err(Refusal::unavailable(format!(
-                "the seat is full: {MAX_UNDER_WAY} requests are under way and {MAX_WAITING} wait: ask again later"
-            )));
+            return Err(Refusal::new(
+                Reason::Full,
+                format!(
+                    "the seat is full: {MAX_UNDER_WAY} requests are under way and {MAX_WAITING} wait: ask again later"
+                ),
+            ));
         }
         self.askers += 1;
         self.waiting.push_back((ask, asker));
@@ -330,7 +334,7 @@ mod tests {
         assert_eq!(requests.due(), Some(Duration::from_secs(4)));
         assert_eq!(requests.overdue(Duration::from_millis(3999)), None);
         let (id, late, refusal) = requests.overdue(Duration::from_secs(4)).unwrap();
-        assert_eq!((id, late.reply.as_str(), refusal.code), (None, "a", 504));
+        assert_eq!((id, late.reply.as_str(), refusal.reason.code()), (None, "a", 504));
         let (id, late, _) = requests.overdue(Duration::from_secs(5)).unwrap();
         assert_eq!((id, late.reply.as_str()), (Some(1), "b"));
         assert_eq!(requests.len(), 0);
@@ -346,7 +350,7 @@ mod tests {
         }
         assert_eq!(requests.ids().len(), MAX_UNDER_WAY);
         let refusal = requests.take(Ask::new(What::Registry), asker("a", 0)).unwrap_err();
-        assert_eq!(refusal.code, 503);
+        assert_eq!(refusal.reason.code(), 503);
         assert!(refusal.message.starts_with("the seat is full"), "{}", refusal.message);
     }
 }

@@ -1,5 +1,6 @@
 //! The answer body of the verb. Entries are rendered one by one, so that a page ends before it outgrows a message.
 
+use super::reason::Reason;
 use super::request::What;
 use super::strict;
 use data_encoding::BASE64;
@@ -345,7 +346,7 @@ pub fn one_line(message: &str) -> String {
 }
 
 /// The body of an error answer.
-pub fn error_json(code: u16, message: &str) -> String {
+pub fn error_json(reason: Reason, message: &str) -> String {
     #[derive(Serialize)]
     struct Body<'a> {
         r#type: String,
@@ -354,9 +355,11 @@ pub fn error_json(code: u16, message: &str) -> String {
     #[derive(Serialize)]
     struct Error<'a> {
         code: u16,
+        reason: &'a str,
         message: &'a str,
     }
-    json(&Body { r#type: response_type("error"), error: Error { code, message } })
+    let error = Error { code: reason.code(), reason: reason.word(), message };
+    json(&Body { r#type: response_type("error"), error })
 }
 
 /// The answer to `health`, whose report is given as JSON.

@@ -1,6 +1,7 @@
 //! The request body of the verb, read strictly: an unknown, repeated, mistyped or misplaced field is an error that
 //! names it, since a filter that is quietly ignored gives an answer to another question.
 
+use super::reason::Reason;
 use mesh_model::name;
 use mesh_model::object::{FieldError, Object};
 use serde_json::value::RawValue;
@@ -133,7 +134,7 @@ impl Ask {
     pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
         if body.len() > MAX_BODY_BYTES {
             return Err(BadRequest {
-                code: 413,
+                reason: Reason::TooLarge,
                 message: format!("the request has {} bytes, at most {MAX_BODY_BYTES} are read", body.len()),
             });
         }
@@ -232,8 +233,8 @@ impl Ask {
 /// Why a request cannot be answered as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRequest {
-    /// 400, or 413 where the body is too large.
-    pub code: u16,
+    /// `BadRequest`, or `TooLarge` for the body.
+    pub reason: Reason,
     /// What is wrong, naming the field.
     pub message: String,
 }
@@ -245,7 +246,7 @@ impl fmt::Display for BadRequest {
 }
 
 fn bad(message: impl Into<String>) -> BadRequest {
-    BadRequest { code: 400, message: message.into() }
+    BadRequest { reason: Reason::BadRequest, message: message.into() }
 }
 
 fn string(field: &str, value: &RawValue) -> Result<String, BadRequest> {
@@ -271,7 +272,7 @@ mod tests {
 
     fn refused(body: &str) -> String {
         let refused = Ask::parse(body.as_bytes()).unwrap_err();
-        assert_eq!(refused.code, 400, "{body}");
+        assert_eq!(refused.reason, Reason::BadRequest, "{body}");
         refused.message
     }
 
@@ -340,7 +341,7 @@ mod tests {
     #[test]
     fn a_body_over_the_bound_is_too_large() {
         let body = vec![b' '; MAX_BODY_BYTES + 1];
-        assert_eq!(Ask::parse(&body).unwrap_err().code, 413);
+        assert_eq!(Ask::parse(&body).unwrap_err().reason, Reason::TooLarge);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod support;
 
 mod ask;
 mod check;
+mod clients;
 mod contexts;
 mod documents;
 mod health;
@@ -13,6 +14,7 @@ mod help;
 mod init;
 mod permissions;
 mod plan;
+mod samples;
 mod schema;
 mod secrets;
 mod service;

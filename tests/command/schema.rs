@@ -9,6 +9,7 @@ use crate::support::setup::Setup;
 use jsonschema::{Registry, Validator};
 use mesh_model::object::Object;
 use mesh_model::registry::{ENTRIES, is_entry_of};
+use mesh_provisioner::wire::reason::Reason;
 use mesh_provisioner::wire::request::{Ask, What};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -54,7 +55,7 @@ fn faults(schema: &str, document: &Value) -> Vec<String> {
 }
 
 #[track_caller]
-fn keeps_to(schema: &str, document: &Value) {
+pub(super) fn keeps_to(schema: &str, document: &Value) {
     let faults = faults(schema, document);
     assert!(faults.is_empty(), "{schema}: {faults:#?} in {document:#}");
 }
@@ -68,19 +69,18 @@ fn breaks(schema: &str, document: &Value) {
 fn each_schema_is_one_and_is_called_as_its_file() {
     for (name, schema) in schemas() {
         assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema", "{name}");
-        assert_eq!(id(&schema), format!("urn:mesh-provisioner:v1:{name}"));
+        assert_eq!(id(&schema), format!("urn:mesh:io.mesh.provisioner.v1.{name}"));
         jsonschema::draft202012::meta::validate(&schema).unwrap_or_else(|fault| panic!("{name}: {fault}"));
         if name.ends_with("_response") {
             let r#type = format!("io.mesh.provisioner.v1.{name}");
-            assert_eq!(
-                (&schema["title"], &schema["properties"]["type"]["const"]),
-                (&json!(r#type), &json!(r#type))
-            );
+            assert_eq!(schema["properties"]["type"]["const"], r#type);
         }
     }
     for what in What::ALL {
         assert!(SCHEMAS.contains_key(&format!("{}_response", what.word())), "{what:?}");
     }
+    let reasons = &schemas()["error_response"]["properties"]["error"]["properties"]["reason"]["enum"];
+    assert_eq!(*reasons, json!(Reason::ALL.map(Reason::word)));
 }
 
 #[test]

@@ -43,7 +43,7 @@ proptest! {
     #[test]
     fn any_bytes_are_a_request_or_an_error(body in proptest::collection::vec(any::<u8>(), 0..400)) {
         if let Err(bad) = Ask::parse(&body) {
-            prop_assert_eq!(bad.code, 400);
+            prop_assert_eq!(bad.reason.code(), 400);
             prop_assert!(!bad.message.is_empty());
         }
     }
@@ -69,11 +69,11 @@ proptest! {
             serde_json::Value::from(other)
         );
         let bad = Ask::parse(body.as_bytes()).unwrap_err();
-        prop_assert_eq!((bad.code, bad.message.as_str()), (400, "the field \"node\" occurs twice"));
+        prop_assert_eq!((bad.reason.code(), bad.message.as_str()), (400, "the field \"node\" occurs twice"));
     }
 
     #[test]
     fn a_body_over_the_bound_is_refused_whatever_it_says(more in 1..1000_usize) {
-        prop_assert_eq!(Ask::parse(&vec![b' '; MAX_BODY_BYTES + more]).unwrap_err().code, 413);
+        prop_assert_eq!(Ask::parse(&vec![b' '; MAX_BODY_BYTES + more]).unwrap_err().reason.code(), 413);
     }
 }

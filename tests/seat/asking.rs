@@ -158,11 +158,13 @@ fn what_the_bus_refuses_is_an_error_that_says_what_to_do() {
     play.ask("a", r#"{"what":"needs"}"#).is([list(16, Needs)]);
     let words = "bucket mesh-provisioner_needs does not exist: run mesh-provisioner init";
     play.answer(16, jetstream::error(404, 10059, "stream not found"))
-        .is([format!("warn: answered 503: {words}"), format!("to _INBOX.a: 503 {words}")]);
+        .is([format!("warn: answered 503: {words}"), format!("to _INBOX.a: 503 bucket_missing: {words}")]);
     play.ask("b", r#"{"what":"applied"}"#).is([list(17, Applied)]);
     let words = "bucket mesh-provisioner_applied cannot be reached: JetStream does not answer on this bus: enable it, or wait until it has started";
-    play.tell(Event::Answer { call: 17, no_responders: true, body: vec![] })
-        .is([format!("warn: answered 503: {words}"), format!("to _INBOX.b: 503 {words}")]);
+    play.tell(Event::Answer { call: 17, no_responders: true, body: vec![] }).is([
+        format!("warn: answered 503: {words}"),
+        format!("to _INBOX.b: 503 jetstream_unavailable: {words}"),
+    ]);
 }
 
 #[test]
@@ -177,7 +179,7 @@ fn a_denied_read_fails_only_those_who_wait_for_it() {
     play.tell(Event::Protest(words.to_owned())).is([
         format!("warn: the bus says {words:?}"),
         format!("warn: answered 503: {refused}"),
-        format!("to _INBOX.a: 503 {refused}"),
+        format!("to _INBOX.a: 503 denied: {refused}"),
     ]);
     body(&play.answer(17, keys_of(Applied, &[])).lines(), "b");
 }
@@ -190,7 +192,10 @@ fn one_value_that_cannot_be_read_is_an_error_and_no_short_list() {
         .is([get(17, Applied, "n1.a"), get(18, Applied, "n1.b")]);
     play.answer(17, message_of(Applied, "n1.a", 1, "1")).nothing();
     let lines = play.answer(18, jetstream::error(500, 10008, "temporarily unavailable")).lines();
-    assert!(lines[1].starts_with("to _INBOX.a: 503 bucket mesh-provisioner_applied"), "{lines:?}");
+    assert!(
+        lines[1].starts_with("to _INBOX.a: 503 jetstream_error: bucket mesh-provisioner_applied"),
+        "{lines:?}"
+    );
     play.answer(18, message_of(Applied, "n1.b", 1, "1")).nothing();
 }
 
@@ -213,7 +218,7 @@ fn a_list_that_changes_between_its_pages_begins_again_and_ends() {
     play.answer(22, page(&["n.a", "n.b"], 0, 3)).is([at_1(23)]);
     let words = "bucket mesh-provisioner_applied changed faster than its keys could be listed: ask again";
     play.answer(23, page(&["n.c"], 1, 2))
-        .is([format!("warn: answered 503: {words}"), format!("to _INBOX.a: 503 {words}")]);
+        .is([format!("warn: answered 503: {words}"), format!("to _INBOX.a: 503 bucket_changing: {words}")]);
 }
 
 #[test]
@@ -225,7 +230,7 @@ fn what_is_not_read_within_four_seconds_is_an_error() {
     play.answer(18, message_of(Applied, "n1.b", 1, "1")).nothing();
     let words = "not read within 4 s: 0 of 2 values of bucket mesh-provisioner_applied were read: ask again, for less at a time, or look at the load of the nats-server";
     play.due_in(4_000..=4_000)
-        .is([format!("warn: answered 504: {words}"), format!("to _INBOX.a: 504 {words}")]);
+        .is([format!("warn: answered 504: {words}"), format!("to _INBOX.a: 504 timeout: {words}")]);
     // The late answer is nobody's any more.
     play.answer(17, message_of(Applied, "n1.a", 1, "1")).nothing();
 }
@@ -250,7 +255,10 @@ fn gaps_that_were_not_looked_for_everywhere_are_no_answer() {
     play.answer(17, keys_of(Bucket::Needs, &["n1.a", "n1.web.odd.x"])).lines();
     play.answer(18, message_of(Bucket::Needs, "n1.a", 1, "1")).nothing();
     let lines = play.due_in(4_000..=4_000).lines();
-    assert!(lines[1].starts_with("to _INBOX.a: 504 not read within 4 s: 1 of 2 values"), "{lines:?}");
+    assert!(
+        lines[1].starts_with("to _INBOX.a: 504 timeout: not read within 4 s: 1 of 2 values"),
+        "{lines:?}"
+    );
 }
 
 #[test]
@@ -265,10 +273,10 @@ fn health_is_answered_without_the_bus() {
 fn a_wrong_request_is_an_error_at_once() {
     let mut play = Play::serving();
     play.ask("a", r#"{"what":"needs","nodes":"n1"}"#).is([
-        "to _INBOX.a: 400 the field \"nodes\" is unknown; known are what, node, module, kind, collection, limit, after, stale_after",
+        "to _INBOX.a: 400 bad_request: the field \"nodes\" is unknown; known are what, node, module, kind, collection, limit, after, stale_after",
     ]);
     let lines = play.ask("b", &" ".repeat(64 * 1024 + 1)).lines();
-    assert!(lines[0].starts_with("to _INBOX.b: 413 "), "{lines:?}");
+    assert!(lines[0].starts_with("to _INBOX.b: 413 too_large: "), "{lines:?}");
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn sixty_four_are_under_way_and_1024_wait_and_the_next_is_refused() {
     }
     let words = "the seat is full: 64 requests are under way and 1024 wait: ask again later";
     play.ask("late", r#"{"what":"needs"}"#)
-        .is([format!("warn: answered 503: {words}"), format!("to _INBOX.late: 503 {words}")]);
+        .is([format!("warn: answered 503: {words}"), format!("to _INBOX.late: 503 full: {words}")]);
     // What needs no bus is answered all the same.
     let lines = play.ask("health", r#"{"what":"health"}"#).lines();
     assert!(lines[0].starts_with("to _INBOX.health: {"), "{lines:?}");
@@ -114,7 +114,7 @@ fn sixty_four_are_under_way_and_1024_wait_and_the_next_is_refused() {
     let lines = play.tell_after(4_000, Event::Due).lines();
     let told = lines.iter().filter(|line| line.starts_with("to _INBOX.")).count();
     assert_eq!(told, 64 + 1_024);
-    assert!(lines.iter().filter(|line| line.starts_with("to ")).all(|line| line.contains(": 504 ")));
+    assert!(lines.iter().filter(|line| line.starts_with("to ")).all(|line| line.contains(": 504 timeout: ")));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn no_message_is_larger_than_the_bus_carries() {
     // The longest field name that a request can have, of bytes that take the most room in words.
     let field = "\u{7f}".repeat(64 * 1024 - 20);
     let lines = play.tell(asked("_INBOX.a", &format!(r#"{{"{field}":1}}"#))).lines();
-    assert!(lines[0].starts_with("to _INBOX.a: 400 the field "), "{:.100}", lines[0]);
+    assert!(lines[0].starts_with("to _INBOX.a: 400 bad_request: the field "), "{:.100}", lines[0]);
     assert!(lines[0].len() < 2_000, "{} bytes", lines[0].len());
 }
 

@@ -57,7 +57,8 @@ fn a_request_that_outlives_the_connection_is_told_so_after_four_seconds() {
     play.tell_after(3_500, down("the connection broke")).is(["warn: disconnected: the connection broke"]);
     play.due_in(125..=250).is(["connect"]);
     let words = "the request waited 4 s for its turn: ask again later";
-    play.due_in(250..=375).is([format!("warn: answered 504: {words}"), format!("to _INBOX.a: 504 {words}")]);
+    play.due_in(250..=375)
+        .is([format!("warn: answered 504: {words}"), format!("to _INBOX.a: 504 timeout: {words}")]);
 }
 
 #[test]
@@ -95,7 +96,7 @@ fn an_answer_fits_the_bound_that_the_server_has_now() {
     assert!(body.len() <= 1_000, "{} bytes", body.len());
     play.tell(Event::MaxPayload(100)).nothing();
     let lines = play.tell(asked("_INBOX.a", r#"{"what":"health"}"#)).lines();
-    assert!(lines[1].starts_with("to _INBOX.a: 503 the answer has"), "{lines:?}");
+    assert!(lines[1].starts_with("to _INBOX.a: 503 response_too_large: the answer has"), "{lines:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! - `info: …`, `warn: …`: a line for the log
 //! - `#5 subject {body}`: a request of our own with the number 5; headers stand in brackets behind the subject
 //! - `in bulk #5 subject {body}`: the same over the connection for reads in bulk
-//! - `to _INBOX.a: {body}`: an answer; `to _INBOX.a: 503 words`: an error answer
+//! - `to _INBOX.a: {body}`: an answer; `to _INBOX.a: 503 full: words`: an error answer
 //!
 //! Nothing is skipped: an action that a test does not name fails it, and so does time that passes over a deadline.
 
@@ -292,7 +292,11 @@ fn sent(message: &Outgoing, inbox: &str) -> String {
         (None, []) => format!("to {}: {body}", message.subject),
         (None, [(code_name, code), (text_name, text)]) => {
             assert_eq!((*code_name, *text_name), ("Nats-Service-Error-Code", "Nats-Service-Error"));
-            format!("to {}: {code} {text}", message.subject)
+            let body: serde_json::Value = serde_json::from_str(&body).expect("an error body of JSON");
+            let error = &body["error"];
+            assert_eq!(error["code"].to_string(), *code, "{body}");
+            let reason = error["reason"].as_str().expect("a reason");
+            format!("to {}: {code} {reason}: {text}", message.subject)
         }
         (None, headers) => panic!("an answer with the headers {headers:?}"),
         (Some(number), []) => format!("#{number} {} {body}", message.subject).trim_end().to_owned(),

@@ -25,7 +25,7 @@ fn what_is_under_way_is_answered_first() {
     play.tell(Event::Stop).is(["info: stopping: 1 requests under way", "stop listening"]);
     play.tell(Event::Stop).nothing();
     play.ask("b", r#"{"what":"needs"}"#)
-        .is([format!("warn: answered 503: {STOPPING}"), format!("to _INBOX.b: 503 {STOPPING}")]);
+        .is([format!("warn: answered 503: {STOPPING}"), format!("to _INBOX.b: 503 stopping: {STOPPING}")]);
     play.answer(16, keys_of(Needs, &["n1.web.port.http"])).is([get(17, Needs, "n1.web.port.http")]);
     let lines = play.answer(17, message_of(Needs, "n1.web.port.http", 1, "1")).lines();
     assert!(lines[0].starts_with("to _INBOX.a: {"), "{lines:?}");
@@ -40,7 +40,7 @@ fn what_cannot_be_answered_is_told_so_after_its_four_seconds() {
     let words = "not read within 4 s: the keys of bucket mesh-provisioner_needs were not listed: ask again, for less at a time, or look at the load of the nats-server";
     play.due_in(3_000..=3_000).is([
         format!("warn: answered 504: {words}"),
-        format!("to _INBOX.a: 504 {words}"),
+        format!("to _INBOX.a: 504 timeout: {words}"),
         "exit".to_owned(),
     ]);
 }
@@ -53,7 +53,7 @@ fn a_seat_that_ends_without_its_connection_tells_those_who_wait() {
     play.tell(down("the connection broke")).is([
         "warn: disconnected: the connection broke".to_owned(),
         format!("warn: answered 503: {STOPPING}"),
-        format!("to _INBOX.a: 503 {STOPPING}"),
+        format!("to _INBOX.a: 503 stopping: {STOPPING}"),
         "exit".to_owned(),
     ]);
 }

@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::time::Duration;
 
+use mesh_provisioner::wire::reason::Reason;
 use serde_json::{Map, Value};
 
 use super::client::{Client, Inbox, Unanswered};
@@ -37,6 +38,9 @@ impl Answer {
             let body = &answer.body()["error"];
             assert!(
                 body["code"] == *code
+                    && Reason::ALL
+                        .iter()
+                        .any(|reason| body["reason"] == reason.word() && reason.code() == *code)
                     && body["message"].is_string()
                     && !text.is_empty()
                     && !text.contains('\n'),
