@@ -107,7 +107,7 @@ fn every_request_of_the_documents_is_answered() {
 
 #[test]
 fn every_script_of_the_documents_is_there() {
-    for document in ["README.md", "PROTOCOL.md", "ARCHITECTURE.md"] {
+    for document in ["README.md", "PROTOCOL.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
         let text = fs::read_to_string(root().join(document)).unwrap();
         for word in text.split(|c: char| c.is_whitespace() || "`()|,;:".contains(c)) {
             if word.starts_with("packaging/") {
