@@ -1,7 +1,7 @@
 //! The log: one line per event on stderr, for a person or for journald.
 //!
 //! Whatever an event quotes from outside, its line stays one line without a control character. A stderr that
-//! nobody reads any more is no reason to stop: what cannot be written is lost, silently.
+//! nobody reads never holds up the program: lines that cannot be written at once are dropped and counted.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use crate::terminal::escape;
 use crate::time::rfc3339_millis;
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Our own events are logged from this level on, those of libraries from [`THEIRS`], unless `RUST_LOG` says
 /// else.
@@ -50,6 +51,7 @@ pub fn start(environment: &dyn Fn(&str) -> Option<String>) {
     } else {
         builder.parse_filters(&directives.join(","));
     }
+    builder.target(env_logger::Target::Pipe(Box::new(Unblocking::new(io::stderr(), style))));
     builder
         .format(move |line, record| line.write_all(self::line(record, style, SystemTime::now()).as_bytes()));
     let logger = Guarded(builder.build());
@@ -59,6 +61,65 @@ pub fn start(environment: &dyn Fn(&str) -> Option<String>) {
         for part in unread {
             log::warn!("RUST_LOG: {part:?} is not a level or name=level: left out");
         }
+    }
+}
+
+/// The most that is written after one look whether `W` takes more, in bytes: POSIX's `PIPE_BUF` on Linux. A pipe that is
+/// ready to be written takes that much without waiting.
+const CHUNK_BYTES: usize = 4096;
+
+/// Writes lines to `W` as long as it takes them at once; drops and counts the others.
+struct Unblocking<W> {
+    inner: W,
+    style: Style,
+    dropped: u64,
+    /// The last line was cut off.
+    cut: bool,
+}
+
+impl<W: Write + AsFd> Unblocking<W> {
+    const fn new(inner: W, style: Style) -> Self {
+        Unblocking { inner, style, dropped: 0, cut: false }
+    }
+
+    /// Whether a chunk can be written now without waiting.
+    fn is_ready(&self) -> bool {
+        let mut fds = [PollFd::new(&self.inner, PollFlags::OUT)];
+        matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
+    }
+
+    /// Writes `line`; `false` if it was dropped, or cut off.
+    fn write_line(&mut self, line: &[u8]) -> bool {
+        for (at, chunk) in line.chunks(CHUNK_BYTES).enumerate() {
+            if !self.is_ready() {
+                self.cut |= at > 0;
+                return false;
+            }
+            // An error is that of a stderr that is closed: nobody is left to tell.
+            let _ = self.inner.write_all(chunk);
+        }
+        true
+    }
+}
+
+impl<W: Write + AsFd> Write for Unblocking<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.dropped > 0 && self.is_ready() {
+            let end = if std::mem::take(&mut self.cut) { "\n" } else { "" };
+            let arguments = format_args!("{} lines were dropped, since nothing read stderr", self.dropped);
+            let record = Record::builder().level(Level::Warn).target(OUR_CRATES).args(arguments).build();
+            let line = format!("{end}{}", line(&record, self.style, SystemTime::now()));
+            self.dropped = 0;
+            self.write_line(line.as_bytes());
+        }
+        if self.dropped > 0 || !self.write_line(bytes) {
+            self.dropped += 1;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -142,6 +203,7 @@ impl Log for Guarded {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
@@ -174,6 +236,27 @@ mod tests {
         assert_eq!(style(Some("nonsense"), stderr), Style::Plain);
         assert_eq!(style(Some("9:4711"), None), Style::Journal);
         assert!(stderr_identity().is_some());
+    }
+
+    #[test]
+    fn a_stderr_that_nobody_reads_holds_nothing_up_and_the_dropped_lines_are_counted() {
+        let (mut reader, writer) = io::pipe().expect("a pipe");
+        let mut log = Unblocking::new(writer, Style::Journal);
+        let long = format!("{}\n", "x".repeat(999));
+        for _ in 0..1000 {
+            log.write_all(long.as_bytes()).expect("nothing fails");
+        }
+        let dropped = log.dropped;
+        assert!((800..1000).contains(&dropped), "{dropped}");
+        // The first reader takes what is there; then the count comes, and the next line.
+        let mut taken = vec![0; (1000 - usize::try_from(dropped).unwrap()) * 1000];
+        reader.read_exact(&mut taken).expect("the lines before");
+        assert!(taken.chunks(1000).all(|line| line == long.as_bytes()));
+        log.write_all(b"next\n").expect("nothing fails");
+        drop(log);
+        let mut rest = String::new();
+        reader.read_to_string(&mut rest).expect("the rest");
+        assert_eq!(rest, format!("<4>{dropped} lines were dropped, since nothing read stderr\nnext\n"));
     }
 
     #[test]
