@@ -34,6 +34,7 @@ pub mod files;
 pub mod machine;
 pub mod managers;
 pub mod outcome;
+pub mod prepare;
 pub mod record;
 pub mod state;
 pub mod step;

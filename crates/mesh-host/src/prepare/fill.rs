@@ -1,0 +1,281 @@
+//! Fills one module.
+
+use super::{Filled, Held, Module, NotReady, Values};
+use crate::desired::{Access, Desired, Directory, File, Managed, Spec};
+use crate::digest::{Digest, DigestKey};
+use crate::target::{Origin, Target};
+use mesh_model::format;
+use mesh_model::json::{At, Problem, Read as _};
+use mesh_model::placeholder::{Declared, Insertion, Template, may_stand};
+use mesh_model::resource::{self, Content, Draft, Encode, Environment, Inserts, Place, Resource, What};
+use std::collections::{BTreeMap, BTreeSet};
+use zeroize::Zeroizing;
+
+/// Where a value that nobody signed may not stand: whoever supplies it would have commands run, or become root.
+const TRUSTED_PLACES: [&str; 12] = [
+    "/etc/cron",
+    "/var/spool/cron",
+    "/etc/sudoers",
+    "/etc/profile",
+    "/etc/systemd/",
+    "/usr/lib/systemd/",
+    "/lib/systemd/",
+    "/run/systemd/",
+    "/etc/init.d/",
+    "/etc/bash.bashrc",
+    "/etc/ld.so",
+    "/etc/pam.d/",
+];
+
+/// Why a module is not ready, and what it declares all the same.
+type Early = (NotReady, Vec<Target>);
+
+pub(super) fn module(module: Module, key: &DigestKey) -> Result<Vec<Filled>, Early> {
+    let Module { origin, needs, resources, values } = module;
+    let declared = Declared::by_needs(&needs);
+    let mut missing = BTreeSet::new();
+    let mut filled: Vec<Filled> = Vec::new();
+    let mut targets = Vec::new();
+    let refused = |why: String, targets: &Vec<Target>| Err((NotReady::Refused(why), targets.clone()));
+    if let Some(unused) = values.keys().find(|key| !is_needed(&declared, key)) {
+        return refused(format!("a value of {unused} was given, and nothing needs it"), &targets);
+    }
+    for draft in &resources {
+        let id = draft.id().to_string();
+        let read = parsed(draft, &declared, &values, &mut missing);
+        let resource = match read {
+            Ok(Some(resource)) => resource,
+            Ok(None) => continue,
+            Err(problem) => return refused(format!("{id}: {problem}"), &targets),
+        };
+        targets.push(super::target_of(&id, &origin, resource.clone()));
+        match one(resource, &origin, &declared, &values, key, &mut missing) {
+            Ok(Some(one)) => filled.push(one),
+            Ok(None) => {}
+            Err(why) => return refused(format!("{id}: {why}"), &targets),
+        }
+    }
+    if !missing.is_empty() {
+        let names: Vec<_> = missing.into_iter().collect();
+        return Err((NotReady::Waiting(format!("no value yet for {}", names.join(", "))), targets));
+    }
+    match twice(&filled) {
+        Some(why) => refused(why, &targets),
+        None => Ok(filled),
+    }
+}
+
+fn is_needed(declared: &Declared, key: &str) -> bool {
+    // Signed values are at hand whether they are needed or not; they are not given from outside.
+    let from_outside = ["secret:", "consumers:", "bound:"].iter().any(|kind| key.starts_with(kind));
+    !from_outside || declared.has(key) || declared.has(&format!("{key}.x"))
+}
+
+/// Two resources with one id or one target.
+fn twice(filled: &[Filled]) -> Option<String> {
+    let mut ids = BTreeSet::new();
+    let mut targets = BTreeMap::new();
+    for Filled { desired, space, .. } in filled {
+        if !ids.insert(&desired.id) {
+            return Some(format!("the id {} stands twice", desired.id));
+        }
+        let into = matches!(desired.target().kind, crate::target::Kind::Into);
+        if let Some(other) = targets.insert((space.space, &space.name), &desired.id).filter(|_| !into) {
+            return Some(format!("{} and {other} have one target, {}", desired.id, space.name));
+        }
+    }
+    None
+}
+
+/// The resource, where everything but contents and environments is filled. `None`: a value is missing.
+fn parsed(
+    draft: &Draft,
+    declared: &Declared,
+    values: &Values,
+    missing: &mut BTreeSet<String>,
+) -> Result<Option<Resource>, Problem> {
+    let before = missing.len();
+    let fill = |place: Place, text: &str, at: &At<'_>| {
+        if place == Place::Open {
+            return Ok(text.to_owned());
+        }
+        let template = Template::parse(text, declared);
+        if let Some(wrong) = template.placeholders().find(|placeholder| !may_stand(placeholder.kind(), place))
+        {
+            return Err(at.problem(format!("the placeholder {} may not stand here", wrong.key)));
+        }
+        let lookup =
+            template.look_up(|placeholder| Some((values.get(placeholder.key)?.value, Insertion::default())));
+        match lookup {
+            Ok(filling) => String::from_utf8(filling.to_bytes())
+                .map_err(|_| at.problem("is not UTF-8 once it is filled")),
+            Err(unfilled) => {
+                missing.extend(unfilled.into_iter().map(|unfilled| unfilled.key));
+                Ok(text.to_owned())
+            }
+        }
+    };
+    let json = draft.map_strings(fill, &At::Root)?;
+    if missing.len() > before {
+        return Ok(None);
+    }
+    Resource::read(&json, &At::Root).map(Some)
+}
+
+/// One resource with its content. `None`: a value is missing.
+fn one(
+    resource: Resource,
+    origin: &Origin,
+    declared: &Declared,
+    values: &Values,
+    key: &DigestKey,
+    missing: &mut BTreeSet<String>,
+) -> Result<Option<Filled>, String> {
+    let space = resource.target();
+    let id = resource.id.to_string();
+    let mut what = resource.what;
+    let mut filler = Filler { declared, values, missing, secret: false };
+    let content = match &mut what {
+        What::File(file) => {
+            let Some(content) = filler.file(file)? else { return Ok(None) };
+            Some(content)
+        }
+        What::Container(container) => filler.environment(&mut container.env, &container.insert)?,
+        What::Process(process) => filler.environment(&mut process.env, &process.insert)?,
+        What::Action(action) => filler.environment(&mut action.env, &action.insert)?,
+        _ => None,
+    };
+    let secret = filler.secret;
+    let digest = content
+        .as_ref()
+        .map(|content| if secret { Digest::keyed(key, content) } else { Digest::plain(content) });
+    let none = || Digest::plain(b"");
+    let env = digest.clone();
+    let spec = spec(what, digest.unwrap_or_else(none), env);
+    Ok(Some(Filled { desired: Desired { id, origin: origin.clone(), spec }, content, space }))
+}
+
+/// What a resource shall be, its content apart.
+pub(super) fn spec(what: What, digest: Digest, env: Option<Digest>) -> Spec {
+    match what {
+        What::Directory(directory) => Spec::Directory(Directory {
+            path: directory.path.to_string(),
+            mode: directory.mode.map_or(0o755, |mode| u32::from(mode.bits())),
+            owner: directory.owner.map(|owner| owner.to_string()),
+        }),
+        What::Access(access) => Spec::Access(Access { path: access.path.to_string() }),
+        What::File(file) => Spec::File(File {
+            path: file.place.path().to_string(),
+            mode: match file.mode {
+                Some(mode) => u32::from(mode.bits()),
+                None if digest.is_keyed() => 0o600,
+                None => 0o644,
+            },
+            digest,
+            owner: file.owner.map(|owner| owner.to_string()),
+            create_once: file.create_once,
+            in_place: file.in_place,
+        }),
+        other => Spec::Managed(Box::new(Managed { what: other, env })),
+    }
+}
+
+struct Filler<'f> {
+    declared: &'f Declared,
+    values: &'f Values,
+    missing: &'f mut BTreeSet<String>,
+    secret: bool,
+}
+
+impl Filler<'_> {
+    /// The text with its values. `None`: one is missing.
+    fn text(
+        &mut self,
+        text: &str,
+        insert: &Inserts,
+        encode: Option<Encode>,
+    ) -> Result<Option<Zeroizing<Vec<u8>>>, String> {
+        let template = Template::parse(text, self.declared);
+        let lookup = template.look_up(|placeholder| {
+            let given = self.values.get(placeholder.key)?;
+            self.secret |= given.secret;
+            Some((given.value, Insertion { insert: insert.get(placeholder.key).copied(), encode }))
+        });
+        match lookup {
+            Ok(filling) => {
+                let mut bytes = Zeroizing::new(Vec::new());
+                filling.write_to(&mut bytes);
+                Ok(Some(bytes))
+            }
+            Err(unfilled) => {
+                for unfilled in unfilled {
+                    if unfilled.why != mesh_model::placeholder::NotFilled::Missing {
+                        return Err(unfilled.to_string());
+                    }
+                    self.missing.insert(unfilled.key);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn file(&mut self, file: &resource::File) -> Result<Option<Zeroizing<Vec<u8>>>, String> {
+        let path = file.place.path().to_string();
+        let text = match &file.content {
+            Content::Bytes(bytes) => return Ok(Some(Zeroizing::new(bytes.clone()))),
+            Content::Text(text) => text,
+        };
+        let runs = file.mode.is_some_and(|mode| mode.bits() & 0o111 != 0);
+        let trusted = runs || TRUSTED_PLACES.iter().any(|place| path.starts_with(place));
+        let unsigned = Template::parse(text, self.declared)
+            .placeholders()
+            .any(|placeholder| placeholder.kind() == "bound");
+        if trusted && unsigned {
+            return Err("a bound value is not signed, and may not stand in what is executed: put it into a file that \
+                        is only read"
+                .to_owned());
+        }
+        let Some(bytes) = self.text(text, &file.insert, file.encode)? else { return Ok(None) };
+        if let Some(wanted) = file.format {
+            format::check(wanted, &bytes).map_err(|wrong| wrong.to_string())?;
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Takes an environment out of its resource: the lines of an environment file.
+    fn environment(
+        &mut self,
+        env: &mut Environment,
+        insert: &Inserts,
+    ) -> Result<Option<Zeroizing<Vec<u8>>>, String> {
+        if env.is_empty() {
+            return Ok(None);
+        }
+        let mut lines = Zeroizing::new(Vec::new());
+        for (name, text) in std::mem::take(env) {
+            let Some(value) = self.text(&text, insert, None)? else { continue };
+            if value.iter().any(|byte| [b'\n', b'\r', 0].contains(byte)) {
+                return Err(format!(
+                    "the value of {name} holds a newline or a NUL, which no environment file can hold"
+                ));
+            }
+            // Room is made first, so that no outgrown buffer is left behind.
+            let mut grown =
+                Zeroizing::new(Vec::with_capacity(lines.len() + name.to_string().len() + value.len() + 2));
+            grown.extend_from_slice(&lines);
+            grown.extend_from_slice(name.to_string().as_bytes());
+            grown.push(b'=');
+            grown.extend_from_slice(&value);
+            grown.push(b'\n');
+            lines = grown;
+        }
+        Ok(Some(lines))
+    }
+}
+
+impl Values {
+    /// A value that root gave by hand.
+    pub fn insert_text(&mut self, key: String, text: &str) {
+        self.insert(key, Held::Plain(mesh_model::json::Json::text(text)));
+    }
+}
