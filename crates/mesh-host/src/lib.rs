@@ -23,7 +23,9 @@
 //! [`step::Step`], questions in [`facts::Question`], and what is remembered of it in [`record::Written`]. What a manager
 //! of the machine holds is one variant, [`desired::Spec::Managed`], and is looked at and done by [`managers`].
 
+pub mod accepted;
 pub mod apply;
+pub mod cli;
 pub mod decide;
 
 pub mod desired;
@@ -36,6 +38,12 @@ pub mod managers;
 pub mod outcome;
 pub mod prepare;
 pub mod record;
+pub mod report;
+pub mod request;
+pub mod serve;
+pub mod session;
+pub mod site;
 pub mod state;
+pub mod status;
 pub mod step;
 pub mod target;

@@ -4,7 +4,7 @@
 mod fill;
 mod values;
 
-pub use values::{Given, Held, Values};
+pub use values::{Given, Held, SecretJson, Values};
 
 use crate::desired::{Desired, Spec};
 use crate::digest::DigestKey;

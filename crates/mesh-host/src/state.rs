@@ -4,5 +4,5 @@ mod disk;
 mod journal;
 mod line;
 
-pub use disk::{Disk, Folder};
+pub use disk::{Disk, Folder, ReadOnly};
 pub use journal::Journal;

@@ -56,6 +56,11 @@ impl Accounts {
         }
     }
 
+    /// The number of a group.
+    pub fn group(&self, name: &str) -> Option<u32> {
+        self.groups.get(name).copied()
+    }
+
     /// The answer to the question about an owner.
     pub(super) fn answer(&self, owner: &str) -> Answer {
         self.owner(owner).map_or(Answer::Absent, |(uid, gid)| Answer::Owner { uid, gid })

@@ -93,3 +93,29 @@ impl Disk for Folder {
         }
     }
 }
+
+/// A disk that is only read: every change is quietly left out.
+#[derive(Debug)]
+pub struct ReadOnly<D>(pub D);
+
+impl<D: Disk> Disk for ReadOnly<D> {
+    fn read(&mut self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        self.0.read(name)
+    }
+
+    fn append(&mut self, _: &str, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&mut self, _: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn replace(&mut self, _: &str, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn rename(&mut self, _: &str, _: &str) -> io::Result<()> {
+        Ok(())
+    }
+}

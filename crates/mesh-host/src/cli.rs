@@ -1,0 +1,129 @@
+//! The command line: one file a command.
+
+mod apply;
+mod check;
+mod keep;
+mod key;
+mod serve;
+mod status;
+
+use crate::session::Trouble;
+use crate::site::Site;
+use argh::FromArgs;
+use mesh_daemon::exit::Exit;
+use mesh_daemon::output::{complain, print};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Makes this machine match the declaration of its mesh, and says truly what it did.
+#[derive(FromArgs, Debug)]
+#[argh(
+    note = "The settings are in /etc/mesh-host/host.json, the state in /var/lib/mesh-host. With --root DIR all of it is\nbelow DIR, and what needs a manager of the machine is skipped.",
+    example = "{command_name} plan foundation.json",
+    example = "{command_name} apply foundation.json",
+    example = "{command_name} status"
+)]
+struct Arguments {
+    /// print the version
+    #[argh(switch)]
+    version: bool,
+
+    #[argh(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(FromArgs, Debug)]
+#[argh(subcommand)]
+enum Command {
+    Apply(apply::Apply),
+    Plan(apply::Plan),
+    Status(status::Status),
+    Key(key::Key),
+    Forget(keep::Forget),
+    Restore(keep::Restore),
+    Check(check::Check),
+    Serve(serve::Serve),
+    Answer(serve::Answer),
+    Reapply(serve::Reapply),
+}
+
+/// Runs the command that `arguments` name, and returns how it ended.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
+    mesh_daemon::panic::end_process();
+    mesh_daemon::log::start(&|name| std::env::var(name).ok());
+    // Modes are set on handles; parents that are made have the mode that they are made with.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    let arguments: Result<Vec<String>, OsString> = arguments.map(OsString::into_string).collect();
+    let arguments = match arguments {
+        Ok(arguments) => arguments.into_iter().flat_map(split).collect::<Vec<_>>(),
+        Err(argument) => {
+            complain(&format!(
+                "the argument {:?} is not UTF-8: give one that is",
+                argument.to_string_lossy()
+            ));
+            return Exit::Usage;
+        }
+    };
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let command = match Arguments::from_args(&["mesh-host"], &arguments) {
+        Ok(Arguments { version: true, .. }) => return print(&version()),
+        Ok(Arguments { command: Some(command), .. }) => command,
+        Ok(Arguments { command: None, .. }) => {
+            complain("no command: see mesh-host --help");
+            return Exit::Usage;
+        }
+        Err(early) if early.status.is_ok() => return print(&early.output),
+        Err(early) => {
+            complain(early.output.trim_end());
+            complain("see mesh-host --help");
+            return Exit::Usage;
+        }
+    };
+    match command {
+        Command::Apply(command) => command.run(),
+        Command::Plan(command) => command.run(),
+        Command::Status(command) => command.run(),
+        Command::Key(command) => command.run(),
+        Command::Forget(command) => command.run(),
+        Command::Restore(command) => command.run(),
+        Command::Check(command) => command.run(),
+        Command::Serve(command) => command.run(),
+        Command::Answer(command) => command.run(),
+        Command::Reapply(command) => command.run(),
+    }
+}
+
+/// `--flag=value` is two arguments for the parser, and `-h` is `--help`.
+fn split(argument: String) -> Vec<String> {
+    match argument.split_once('=') {
+        Some((flag, value)) if flag.starts_with("--") => vec![flag.to_owned(), value.to_owned()],
+        _ if argument == "-h" => vec!["--help".to_owned()],
+        _ => vec![argument],
+    }
+}
+
+fn version() -> String {
+    format!("mesh-host {}\n", env!("CARGO_PKG_VERSION"))
+}
+
+fn site(root: Option<&PathBuf>) -> Site {
+    Site::new(root.map(PathBuf::as_path))
+}
+
+/// Tells why nothing was done.
+fn trouble(trouble: &Trouble) -> Exit {
+    match trouble {
+        Trouble::Refused(why) => {
+            complain(why);
+            Exit::Failed
+        }
+        Trouble::Locked => {
+            complain("another apply is under way: wait until it has ended, and try again");
+            Exit::Stuck
+        }
+        Trouble::Broken(why) => {
+            complain(why);
+            Exit::Configuration
+        }
+    }
+}

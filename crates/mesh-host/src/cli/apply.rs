@@ -1,0 +1,163 @@
+//! `apply` and `plan`.
+
+use super::{site, trouble};
+use crate::report::{failure, line};
+use crate::session::{self, Input};
+use argh::FromArgs;
+use mesh_daemon::exit::Exit;
+use mesh_daemon::output::{complain, print_on};
+use mesh_daemon::terminal::escape;
+use mesh_model::bundle::Bundle;
+use mesh_model::host_api::{Line, MAX_REQUEST_BYTES, Request};
+use mesh_model::json::{Json, Read as _};
+use mesh_model::report::{ModuleState, Outcome, Report, Reported, Word};
+use std::io::Read as _;
+use std::path::PathBuf;
+
+/// apply a bundle or a declaration once
+#[derive(FromArgs, Debug)]
+#[argh(subcommand, name = "apply")]
+pub(super) struct Apply {
+    /// a tree that is not the machine: files, directories and archives are applied below it
+    #[argh(option, arg_name = "dir")]
+    root: Option<PathBuf>,
+
+    /// print outcomes and the report as lines of JSON
+    #[argh(switch)]
+    json: bool,
+
+    /// the file with the bundle or the request; - for the standard input
+    #[argh(positional)]
+    file: PathBuf,
+}
+
+/// say what an apply would do, and do nothing
+#[derive(FromArgs, Debug)]
+#[argh(subcommand, name = "plan")]
+pub(super) struct Plan {
+    /// a tree that is not the machine
+    #[argh(option, arg_name = "dir")]
+    root: Option<PathBuf>,
+
+    /// print outcomes and the report as lines of JSON
+    #[argh(switch)]
+    json: bool,
+
+    /// the file with the bundle or the request; - for the standard input
+    #[argh(positional)]
+    file: PathBuf,
+}
+
+impl Apply {
+    pub(super) fn run(&self) -> Exit {
+        let input = match read(&self.file) {
+            Ok(input) => input,
+            Err(why) => return wrong(&why),
+        };
+        let report = match session::apply(&site(self.root.as_ref()), input, &mut teller(self.json)) {
+            Ok(report) => report,
+            Err(why) => return trouble(&why),
+        };
+        finish(&report, self.json);
+        if report.gated {
+            return Exit::Gated;
+        }
+        if is_well(&report) { Exit::Done } else { Exit::NotOk }
+    }
+}
+
+impl Plan {
+    pub(super) fn run(&self) -> Exit {
+        let input = match read(&self.file) {
+            Ok(input) => input,
+            Err(why) => return wrong(&why),
+        };
+        let report = match session::plan(&site(self.root.as_ref()), input, &mut teller(self.json)) {
+            Ok(report) => report,
+            Err(why) => return trouble(&why),
+        };
+        finish(&report, self.json);
+        match report.first_failure {
+            Some(_) => Exit::Failed,
+            None if report.changed => Exit::Differs,
+            None => Exit::Done,
+        }
+    }
+}
+
+fn wrong(why: &str) -> Exit {
+    complain(why);
+    Exit::Failed
+}
+
+/// Whether everything stands as declared.
+fn is_well(report: &Report) -> bool {
+    let bad = [Word::Failed, Word::NotAnswered, Word::NotAttempted, Word::Waiting];
+    bad.iter().all(|word| !report.totals.contains_key(word))
+        && report.modules.values().all(|module| module.state == ModuleState::Applied)
+}
+
+fn teller(json: bool) -> impl FnMut(&Outcome, bool) {
+    move |outcome: &Outcome, news: bool| {
+        let text = if json {
+            to_json(&Line::Outcome(Box::new(outcome.clone())))
+        } else {
+            match line(outcome, news) {
+                Some(line) => format!("{}\n", escape(&line)),
+                None => return,
+            }
+        };
+        // A reader that went away does not stop an apply.
+        let _ = print_on(&text);
+    }
+}
+
+/// A line of JSON.
+fn to_json(line: &Line) -> String {
+    serde_json::to_string(line).map(|text| text + "\n").unwrap_or_default()
+}
+
+fn finish(report: &Report, json: bool) {
+    if json {
+        let _ = print_on(&to_json(&Line::Report(Reported::Report(Box::new(report.clone())))));
+    } else if !report.totals.is_empty() || report.modules.is_empty() {
+        let totals: Vec<_> = report.totals.iter().map(|(word, count)| format!("{count} {word}")).collect();
+        let _ = print_on(&format!("{}\n", totals.join(", ")));
+    }
+    for (name, module) in report
+        .modules
+        .iter()
+        .filter(|(_, module)| [ModuleState::Waiting, ModuleState::Refused].contains(&module.state))
+    {
+        complain(&format!("{name} is {}: {}", module.state, module.why));
+    }
+    if let Some(text) = failure(report) {
+        complain(&text);
+    }
+}
+
+/// Reads the input, of at most as many bytes as the socket takes.
+fn read(file: &PathBuf) -> Result<Input, String> {
+    let shown = file.display();
+    let limit = MAX_REQUEST_BYTES as u64 + 1;
+    let mut bytes = Vec::new();
+    let read = if file.as_os_str() == "-" {
+        std::io::stdin().lock().take(limit).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(file).and_then(|file| file.take(limit).read_to_end(&mut bytes))
+    };
+    read.map_err(|error| format!("cannot read {shown}: {error}"))?;
+    if bytes.len() > MAX_REQUEST_BYTES {
+        return Err(format!("{shown} has more than {MAX_REQUEST_BYTES} bytes: split it"));
+    }
+    let json = Json::parse_bytes(&bytes).map_err(|problem| format!("{shown}: {problem}"))?;
+    let read = if json.get("bundle").is_some() {
+        Bundle::from_json_bytes(&bytes).map(|bundle| Input::Bundle(Box::new(bundle)))
+    } else {
+        Request::from_json_bytes(&bytes).and_then(|request| match request {
+            Request::Apply(apply) | Request::Plan(apply) => Ok(Input::Mesh(apply)),
+            _ => Err(mesh_model::json::Problem::at_root("is neither a bundle nor an apply")),
+        })
+    };
+    read.map_err(|problem| format!("{shown}: {problem}"))
+}

@@ -1,0 +1,82 @@
+//! `check`: whether this host can work here.
+
+use super::site;
+use crate::session;
+use crate::site::Site;
+use argh::FromArgs;
+use mesh_daemon::exit::Exit;
+use mesh_daemon::output::print;
+use mesh_daemon::terminal::escape;
+use std::path::PathBuf;
+
+/// The least free space for state and kept originals, in bytes.
+const LEAST_FREE: u64 = 64 << 20;
+
+/// check rights, settings, keys, state and disk
+#[derive(FromArgs, Debug)]
+#[argh(subcommand, name = "check")]
+pub(super) struct Check {
+    /// a tree that is not the machine
+    #[argh(option, arg_name = "dir")]
+    root: Option<PathBuf>,
+}
+
+impl Check {
+    pub(super) fn run(&self) -> Exit {
+        let site = site(self.root.as_ref());
+        let checks: [(&str, Result<String, String>); 5] = [
+            ("rights", rights(&site)),
+            ("settings", settings(&site)),
+            ("key", key(&site)),
+            ("state", state(&site)),
+            ("disk", disk(&site)),
+        ];
+        let mut text = String::new();
+        for (name, result) in &checks {
+            let (word, what) = match result {
+                Ok(what) => ("ok ", what),
+                Err(what) => ("bad", what),
+            };
+            text.push_str(&escape(&format!("{word}  {name:<9} {what}")));
+            text.push('\n');
+        }
+        let printed = print(&text);
+        if checks.iter().any(|(_, result)| result.is_err()) { Exit::Failed } else { printed }
+    }
+}
+
+fn rights(site: &Site) -> Result<String, String> {
+    match (rustix::process::geteuid().is_root(), site.is_machine()) {
+        (true, _) => Ok("root".to_owned()),
+        (false, false) => Ok("not root: owners are not managed in this tree".to_owned()),
+        (false, true) => Err("not root: the machine cannot be changed; run it as root".to_owned()),
+    }
+}
+
+fn settings(site: &Site) -> Result<String, String> {
+    let settings = site.settings()?;
+    Ok(format!("node {} of mesh {}", settings.node, settings.mesh))
+}
+
+fn key(site: &Site) -> Result<String, String> {
+    match site.sealing_key() {
+        Ok(Some(key)) => Ok(key.public_key()),
+        Ok(None) => Err("there is no sealing key: make one with mesh-host key make".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn state(site: &Site) -> Result<String, String> {
+    match session::memory(site) {
+        Ok(memory) => Ok(format!("{} resources, {} held", memory.records.len(), memory.holds.len())),
+        Err(session::Trouble::Broken(why) | session::Trouble::Refused(why)) => Err(why),
+        Err(session::Trouble::Locked) => Err("another apply is under way".to_owned()),
+    }
+}
+
+fn disk(site: &Site) -> Result<String, String> {
+    let found = rustix::fs::statvfs(site.state()).map_err(|error| format!("cannot be looked at: {error}"))?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    let shown = format!("{} MiB free for the state", free >> 20);
+    if free < LEAST_FREE { Err(format!("{shown}: make room")) } else { Ok(shown) }
+}

@@ -1,0 +1,273 @@
+//! The child process: reads one request from its standard input, which is the connection, and answers it. Its standard
+//! output is the way to the parent.
+
+use crate::accepted;
+use crate::session::{self, Input, Trouble};
+use crate::site::Site;
+use mesh_daemon::exit::Exit;
+use mesh_model::host_api::{Apply, Line, MAX_REQUEST_BYTES, Request};
+use mesh_model::json::{Json, Read as _};
+use mesh_model::report::{ModuleState, Outcome, Report, Reported, Word};
+use rustix::fd::OwnedFd;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// What a child says when it wants to apply.
+pub(super) const WANTS: &str = "apply";
+/// How long a client may take to send its request, in all.
+const SEND_WITHIN: Duration = Duration::from_secs(10);
+/// How long a client that was refused may go on sending.
+const DRAIN_WITHIN: Duration = Duration::from_secs(2);
+/// How long writing one line may take.
+const WRITE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Answers the connection on the standard input.
+pub fn answer(site: &Site) -> Exit {
+    let Ok(mut stream) = handle(rustix::stdio::stdin()).map(UnixStream::from) else { return Exit::Bug };
+    let bytes = match read(&mut stream) {
+        Ok(bytes) => bytes,
+        Err((code, message)) => {
+            write(&mut stream, &Line::Error { code, message });
+            super::socket::drain(&stream, DRAIN_WITHIN);
+            return Exit::Done;
+        }
+    };
+    let line = match Request::from_json_bytes(&bytes) {
+        Ok(request) => respond(site, request, &bytes, &mut stream),
+        Err(problem) => error(400, &format!("the request cannot be read: {problem}")),
+    };
+    write(&mut stream, &line);
+    Exit::Done
+}
+
+/// Applies the own copy again.
+pub fn reapply(site: &Site) -> Exit {
+    let own = match site.sealing_key() {
+        Ok(Some(own)) => own,
+        Ok(None) => return Exit::Done,
+        Err(error) => {
+            log::error!("the sealing key cannot be read: {error}");
+            return Exit::Failed;
+        }
+    };
+    match accepted::load(site, &own) {
+        Ok(None) => return Exit::Done,
+        Ok(Some(_)) => {}
+        Err(error) => {
+            log::error!("the own copy cannot be applied: {error}");
+            return Exit::Failed;
+        }
+    }
+    if turn() != Ok(true) {
+        return Exit::Done;
+    }
+    // Read again in our turn: it may be a newer one.
+    let Ok(Some(apply)) = accepted::load(site, &own) else { return Exit::Failed };
+    match session::apply(site, Input::Mesh(Box::new(apply)), &mut log_outcome) {
+        Ok(_) => Exit::Done,
+        Err(trouble) => {
+            log::error!("the own copy was not applied: {}", words(&trouble));
+            Exit::Failed
+        }
+    }
+}
+
+fn log_outcome(outcome: &Outcome, news: bool) {
+    if let Some(line) = crate::report::line(outcome, news) {
+        match outcome.word {
+            Word::Failed | Word::NotAnswered => log::error!("{line}"),
+            _ => log::info!("{line}"),
+        }
+    }
+}
+
+fn respond(site: &Site, request: Request, bytes: &[u8], stream: &mut UnixStream) -> Line {
+    match request {
+        Request::Apply(apply) => {
+            if accepted::is_clean(site, bytes) {
+                return Line::Report(Reported::Same);
+            }
+            match turn() {
+                Ok(true) => run(site, *apply, bytes, stream),
+                Ok(false) => Line::Superseded {},
+                Err(()) => error(503, "the daemon is ending: try again"),
+            }
+        }
+        Request::Plan(apply) => {
+            let apply = with_copy(site, *apply);
+            let planned = apply.and_then(|(apply, _)| {
+                session::plan(site, Input::Mesh(Box::new(apply)), &mut |outcome, _| {
+                    // Words alone: who asks over the socket is not root.
+                    let outcome = Outcome { detail: String::new(), from: None, to: None, ..outcome.clone() };
+                    write(stream, &Line::Outcome(Box::new(outcome)));
+                })
+            });
+            match planned {
+                Ok(mut report) => {
+                    report.outcomes.clear();
+                    Line::Report(Reported::Report(Box::new(report)))
+                }
+                Err(trouble) => refusal(&trouble),
+            }
+        }
+        Request::Status => match session::memory(site) {
+            Ok(memory) => {
+                let text = crate::status::to_json(&memory).to_string();
+                Json::parse(&text).map_or_else(|_| error(500, "the status is not JSON"), Line::Status)
+            }
+            Err(trouble) => refusal(&trouble),
+        },
+        Request::Key => match site.sealing_key() {
+            Ok(Some(key)) => Line::Key(key.public_key()),
+            Ok(None) => error(503, "there is no sealing key: make one with mesh-host key make"),
+            Err(why) => error(500, &format!("the sealing key cannot be read: {why}")),
+        },
+        Request::Confirm { sequence } => {
+            match std::fs::write(site.run().join("confirmed"), sequence.to_string()) {
+                Ok(()) => Line::Done {},
+                Err(why) => error(500, &format!("the confirmation cannot be stored: {why}")),
+            }
+        }
+        Request::Drop(values) => {
+            let wiped = session::lock_within(site, SEND_WITHIN).and_then(|_lock| {
+                let own = own_key(site)?;
+                accepted::forget_clean(site)
+                    .and_then(|()| accepted::wipe(site, &own, &values))
+                    .map_err(|error| Trouble::Broken(format!("the own copy cannot be changed: {error}")))
+            });
+            wiped.map_or_else(|trouble| refusal(&trouble), |()| Line::Done {})
+        }
+    }
+}
+
+fn own_key(site: &Site) -> Result<nkeys::XKey, Trouble> {
+    let broken = |why: String| Trouble::Broken(why);
+    let key =
+        site.sealing_key().map_err(|error| broken(format!("the sealing key cannot be read: {error}")))?;
+    key.ok_or_else(|| broken("there is no sealing key: make one with mesh-host key make".to_owned()))
+}
+
+/// The request with what only the own copy has.
+fn with_copy(site: &Site, apply: Apply) -> Result<(Apply, nkeys::XKey), Trouble> {
+    let own = own_key(site)?;
+    let stored = accepted::load(site, &own).unwrap_or_else(|error| {
+        log::warn!("the own copy is left out: {error}");
+        None
+    });
+    Ok((accepted::merge(apply, stored), own))
+}
+
+fn run(site: &Site, apply: Apply, bytes: &[u8], stream: &mut UnixStream) -> Line {
+    let (merged, own) = match with_copy(site, apply) {
+        Ok(merged) => merged,
+        Err(trouble) => return refusal(&trouble),
+    };
+    let part = merged.only.is_some();
+    let copy = Apply { only: None, ..merged.clone() };
+    // An apply that is cut off is not the last clean one.
+    if let Err(why) = accepted::forget_clean(site) {
+        return error(500, &format!("the state cannot be written: {why}"));
+    }
+    let mut tell = |outcome: &Outcome, news: bool| {
+        log_outcome(outcome, news);
+        write(stream, &Line::Outcome(Box::new(outcome.clone())));
+    };
+    let keep = |site: &Site| accepted::store(site, &own, &copy);
+    match session::apply_and_keep(site, Input::Mesh(Box::new(merged)), &keep, &mut tell) {
+        Ok(report) => {
+            if is_clean(&report)
+                && !part
+                && let Err(why) = accepted::remember_clean(site, bytes)
+            {
+                log::warn!("the last request cannot be remembered: {why}");
+            }
+            Line::Report(Reported::Report(Box::new(report)))
+        }
+        Err(trouble) => refusal(&trouble),
+    }
+}
+
+fn is_clean(report: &Report) -> bool {
+    !report.gated
+        && report.first_failure.is_none()
+        && report.modules.values().all(|module| module.state == ModuleState::Applied)
+}
+
+fn error(code: u16, message: &str) -> Line {
+    Line::Error { code, message: message.to_owned() }
+}
+
+fn words(trouble: &Trouble) -> &str {
+    match trouble {
+        Trouble::Refused(why) | Trouble::Broken(why) => why,
+        Trouble::Locked => "another apply is under way",
+    }
+}
+
+fn refusal(trouble: &Trouble) -> Line {
+    let code = match trouble {
+        Trouble::Refused(_) => 403,
+        Trouble::Locked => 503,
+        Trouble::Broken(_) => 500,
+    };
+    error(code, words(trouble))
+}
+
+/// Asks the parent for our turn. `Ok(false)`: a newer apply takes our place. An error: the parent is gone.
+fn turn() -> Result<bool, ()> {
+    let mut control = handle(rustix::stdio::stdout()).map(UnixStream::from).map_err(drop)?;
+    control.write_all(format!("{WANTS}\n").as_bytes()).map_err(drop)?;
+    let mut line = String::new();
+    match BufReader::new(control).read_line(&mut line) {
+        Ok(0) | Err(_) => Err(()),
+        Ok(_) => Ok(line == "go\n"),
+    }
+}
+
+fn handle(of: rustix::fd::BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    of.try_clone_to_owned()
+}
+
+/// Reads one request: to the end of its line, or of what the client sends.
+fn read(stream: &mut UnixStream) -> Result<Vec<u8>, (u16, String)> {
+    let until = Instant::now() + SEND_WITHIN;
+    let late = || (408, format!("the request did not arrive within {} s", SEND_WITHIN.as_secs()));
+    let failed = |error: io::Error| (400, format!("the request cannot be read: {error}"));
+    let mut bytes = Vec::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(late());
+        }
+        stream.set_read_timeout(Some(left)).map_err(failed)?;
+        match stream.read(&mut buffer) {
+            Ok(0) => return Ok(bytes),
+            Ok(count) => {
+                let end = buffer[..count].iter().position(|byte| *byte == b'\n');
+                bytes.extend_from_slice(&buffer[..end.unwrap_or(count)]);
+                if bytes.len() > MAX_REQUEST_BYTES {
+                    return Err((413, format!("the request has more than {MAX_REQUEST_BYTES} bytes")));
+                }
+                if end.is_some() {
+                    return Ok(bytes);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut].contains(&error.kind()) => {
+                return Err(late());
+            }
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+/// Writes one line. A client that went away stops no apply.
+fn write(stream: &mut UnixStream, line: &Line) {
+    let text = serde_json::to_string(line).unwrap_or_default() + "\n";
+    let _ = stream.set_write_timeout(Some(WRITE_WITHIN));
+    if let Err(error) = stream.write_all(text.as_bytes()) {
+        log::debug!("the client does not listen: {error}");
+    }
+}

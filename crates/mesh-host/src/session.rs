@@ -1,0 +1,232 @@
+//! One apply, plan or look at the state, from input to report. Command line and socket both come here.
+
+mod hand;
+
+pub use hand::{forget, restore};
+
+use crate::apply;
+use crate::digest::DigestKey;
+use crate::engine::{Engine, Family};
+use crate::files::{Files, Trust};
+use crate::machine::Real;
+use crate::managers::Managers;
+use crate::outcome::Outcome as End;
+use crate::prepare::{Module, NotReady, Prepared, prepare};
+use crate::record::{Entry, Memory};
+use crate::report::Gathering;
+use crate::request::{Keys, bundle, modules, verify};
+use crate::site::Site;
+use crate::state::{Folder, Journal, ReadOnly};
+use crate::target::Origin;
+use mesh_model::bundle::Bundle;
+use mesh_model::digest::Digest;
+use mesh_model::host_api::Apply;
+use mesh_model::report::{Outcome, Report};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+/// What is to be applied.
+#[derive(Debug)]
+pub enum Input {
+    /// A bundle, by root and by hand.
+    Bundle(Box<Bundle>),
+    /// A declaration of the mesh.
+    Mesh(Box<Apply>),
+}
+
+/// Why nothing was applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// The input is refused whole.
+    Refused(String),
+    /// Another apply is under way.
+    Locked,
+    /// Settings, keys or state cannot be used.
+    Broken(String),
+}
+
+/// What hears of each resource: its outcome, and whether it is news.
+pub type Tell<'t> = &'t mut dyn FnMut(&Outcome, bool);
+
+/// Everything that an apply needs from what is decided before it.
+struct Ready {
+    prepared: Prepared,
+    gathering: Gathering,
+    first: Vec<Entry>,
+    adopted: bool,
+    untaken: BTreeSet<Origin>,
+}
+
+/// Applies `input` under the lock.
+pub fn apply(site: &Site, input: Input, tell: Tell<'_>) -> Result<Report, Trouble> {
+    apply_and_keep(site, input, &|_| Ok(()), tell)
+}
+
+/// Applies `input` under the lock. `keep` stores the own copy of it, once it is accepted and before anything is done.
+pub fn apply_and_keep(
+    site: &Site,
+    input: Input,
+    keep: &dyn Fn(&Site) -> std::io::Result<()>,
+    tell: Tell<'_>,
+) -> Result<Report, Trouble> {
+    let _lock = lock(site)?;
+    let (mut journal, notes) = site.journal().map_err(|error| broken("the state cannot be read", &error))?;
+    for note in notes {
+        log::warn!("{note}");
+    }
+    let key = site.digest_key().map_err(|error| broken("the digest key cannot be read", &error))?;
+    let ready = ready(site, input, journal.memory(), &key)?;
+    let stored = |error| broken("the state cannot be written", &error);
+    journal.commit(ready.first.clone()).map_err(stored)?;
+    keep(site).map_err(|error| broken("the own copy cannot be stored", &error))?;
+    let mut machine = machine(site, &key, &ready.prepared)?;
+    machine.files.sweep(journal.memory());
+    run(site, ready, &mut machine, &mut journal, false, tell)
+}
+
+/// Looks and decides as [`apply`] does, and does nothing.
+pub fn plan(site: &Site, input: Input, tell: Tell<'_>) -> Result<Report, Trouble> {
+    let folder = Folder::new(&site.state()).map_err(|error| broken("the state cannot be read", &error))?;
+    let (mut journal, _) =
+        Journal::open(ReadOnly(folder)).map_err(|error| broken("the state cannot be read", &error))?;
+    let key = site.digest_key().map_err(|error| broken("the digest key cannot be read", &error))?;
+    let ready = ready(site, input, journal.memory(), &key)?;
+    let mut machine = machine(site, &key, &ready.prepared)?;
+    run(site, ready, &mut machine, &mut journal, true, tell)
+}
+
+/// What is remembered. Needs no lock.
+pub fn memory(site: &Site) -> Result<Memory, Trouble> {
+    let folder = Folder::new(&site.state()).map_err(|error| broken("the state cannot be read", &error))?;
+    let (journal, _) =
+        Journal::open(ReadOnly(folder)).map_err(|error| broken("the state cannot be read", &error))?;
+    Ok(journal.memory().clone())
+}
+
+/// Makes the folders and takes the lock.
+pub fn lock(site: &Site) -> Result<File, Trouble> {
+    site.make_folders().map_err(|error| broken("the folders cannot be made", &error))?;
+    site.lock().map_err(|error| broken("the lock cannot be taken", &error))?.ok_or(Trouble::Locked)
+}
+
+/// Takes the lock, and waits for it for a time.
+pub fn lock_within(site: &Site, within: Duration) -> Result<File, Trouble> {
+    let until = Instant::now() + within;
+    loop {
+        match lock(site) {
+            Err(Trouble::Locked) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+            other => return other,
+        }
+    }
+}
+
+fn broken(what: &str, error: &std::io::Error) -> Trouble {
+    Trouble::Broken(format!("{what}: {error}"))
+}
+
+fn ready(site: &Site, input: Input, memory: &Memory, key: &DigestKey) -> Result<Ready, Trouble> {
+    match input {
+        Input::Bundle(input) => of_bundle(*input, memory, key),
+        Input::Mesh(input) => of_mesh(site, &input, memory, key),
+    }
+}
+
+fn of_bundle(input: Bundle, memory: &Memory, key: &DigestKey) -> Result<Ready, Trouble> {
+    let mut gathering = Gathering::new(0, 0);
+    let name = input.bundle.clone();
+    gathering.module(&name, Digest::of(name.as_bytes()), input.resources.len() as u64);
+    let module: Module = bundle(input).map_err(Trouble::Refused)?;
+    let prepared = prepare(vec![module], BTreeMap::new(), Family::Bundle(name.clone()), memory, key);
+    if let Some(NotReady::Refused(why)) = prepared.not_ready.values().next() {
+        return Err(Trouble::Refused(format!("the bundle {name} is refused: {why}")));
+    }
+    for (origin, why) in &prepared.not_ready {
+        gathering.not_ready(origin.name(), why);
+    }
+    Ok(Ready { prepared, gathering, first: Vec::new(), adopted: false, untaken: BTreeSet::new() })
+}
+
+fn of_mesh(site: &Site, input: &Apply, memory: &Memory, key: &DigestKey) -> Result<Ready, Trouble> {
+    let settings = site.settings().map_err(Trouble::Broken)?;
+    let verified =
+        verify(&input.declaration, &settings, memory).map_err(|refusal| Trouble::Refused(refusal.0))?;
+    let declaration = verified.declaration;
+    let own = site.sealing_key().map_err(|error| broken("the sealing key cannot be read", &error))?;
+    let keys = Keys { own: own.as_ref(), vault: &declaration.vault, settings: &settings };
+    let found = modules(&declaration, &input.assignments, &input.settings, &input.values, memory, &keys);
+    let mut gathering = Gathering::new(declaration.sequence, declaration.fence);
+    for part in &declaration.modules {
+        let resources = found.resources.get(&part.module).copied().unwrap_or(0);
+        gathering.module(&part.module, part.assignment, resources);
+    }
+    let mut prepared = prepare(found.modules, found.missing, Family::Mesh, memory, key);
+    if let Some(only) = &input.only {
+        let only: BTreeSet<Origin> = only.iter().cloned().map(Origin::Mesh).collect();
+        prepared.desired.retain(|desired| only.contains(&desired.origin));
+        prepared.scope.only = Some(only);
+    }
+    for (origin, why) in &prepared.not_ready {
+        gathering.not_ready(origin.name(), why);
+    }
+    let taken = declaration.adoption.as_ref().map(|adoption| &adoption.taken);
+    let untaken =
+        |part: &&mesh_model::declaration::Part| taken.is_some_and(|taken| !taken.contains(&part.module));
+    let untaken = declaration.modules.iter().filter(untaken).map(|part| Origin::Mesh(part.module.clone()));
+    let untaken = untaken.collect();
+    let mut first = Vec::new();
+    if !verified.same {
+        first.push(Entry::Accepted(verified.accepted));
+    }
+    first.extend(found.revisions);
+    Ok(Ready { prepared, gathering, first, adopted: declaration.adoption.is_some(), untaken })
+}
+
+fn machine(site: &Site, key: &DigestKey, prepared: &Prepared) -> Result<Real, Trouble> {
+    let trust = prepared
+        .desired
+        .iter()
+        .filter_map(|desired| match &desired.spec {
+            crate::desired::Spec::Directory(directory) => {
+                let owner = directory.owner.clone()?;
+                Some(Trust { path: directory.path.clone(), owner })
+            }
+            _ => None,
+        })
+        .collect();
+    let files = Files::new(site.root(), site.state().join("kept"), key.clone(), trust)
+        .map_err(|error| broken("the root of the tree cannot be opened", &error))?;
+    Ok(Real { files, managers: site.is_machine().then(Managers::find) })
+}
+
+fn run<D: crate::state::Disk>(
+    site: &Site,
+    ready: Ready,
+    machine: &mut Real,
+    journal: &mut Journal<D>,
+    plan: bool,
+    tell: Tell<'_>,
+) -> Result<Report, Trouble> {
+    let Ready { prepared, mut gathering, adopted, untaken, .. } = ready;
+    let request = crate::engine::Request {
+        desired: prepared.desired,
+        scope: prepared.scope,
+        adopted,
+        untaken,
+        managers: site.is_machine(),
+        owners: rustix::process::geteuid().is_root(),
+        plan,
+    };
+    let mut engine = Engine::new(request, journal.memory());
+    let mut since = Instant::now();
+    let mut hear = |ended: crate::engine::Ended| {
+        let ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        since = Instant::now();
+        let news = ended.verdict.outcome != (End::Held { news: false });
+        let outcome = gathering.ended(&ended, ms);
+        tell(&outcome, news);
+    };
+    apply::run(&mut engine, machine, journal, &prepared.contents, &mut hear)
+        .map_err(|error| broken("the state cannot be written", &error))?;
+    Ok(gathering.finish(engine.gated()))
+}

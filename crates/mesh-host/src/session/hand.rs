@@ -1,0 +1,96 @@
+//! What a person decides about one resource, under the lock.
+
+use super::{Trouble, broken, lock};
+use crate::facts::{Answer, Question};
+use crate::files::Files;
+use crate::machine::{Contents, Tools};
+use crate::record::{Entry, Intent, Memory};
+use crate::site::Site;
+use crate::step::{Content, FileStep};
+use crate::target::{Kind, Origin, Target};
+
+/// Drops all that is remembered of the resource `id`, and touches nothing on the machine.
+pub fn forget(site: &Site, id: &str) -> Result<Vec<Target>, Trouble> {
+    let _lock = lock(site)?;
+    let (mut journal, _) = site.journal().map_err(|error| broken("the state cannot be read", &error))?;
+    let memory = journal.memory();
+    let mut entries = Vec::new();
+    let mut targets = Vec::new();
+    let recorded = memory.records.iter().filter(|(_, record)| record.id == id).map(|(target, _)| target);
+    let begun = memory
+        .intents
+        .iter()
+        .filter(|(_, intents)| intents.iter().any(|intent| intent.id == id))
+        .map(|(target, _)| target);
+    for target in recorded.chain(begun) {
+        if !targets.contains(target) {
+            targets.push(target.clone());
+            entries.push(Entry::Dropped { target: target.clone() });
+        }
+    }
+    for (target, _) in memory.holds.iter().filter(|(_, hold)| hold.id == id) {
+        entries.push(Entry::LetGo { target: target.clone() });
+        targets.push(target.clone());
+    }
+    let written = journal.commit(entries).and_then(|()| journal.checkpoint());
+    written.map_err(|error| broken("the state cannot be written", &error))?;
+    Ok(targets)
+}
+
+/// Puts back the original that was kept of a resource, by its id or path. Returns the path.
+pub fn restore(site: &Site, id: &str) -> Result<String, Trouble> {
+    let _lock = lock(site)?;
+    let (mut journal, _) = site.journal().map_err(|error| broken("the state cannot be read", &error))?;
+    let memory = journal.memory();
+    let Some((path, original)) = original(memory, id) else {
+        return Err(Trouble::Refused(format!("no original is kept of {id}: see mesh-host status")));
+    };
+    let key = site.digest_key().map_err(|error| broken("the digest key cannot be read", &error))?;
+    let mut files = Files::new(site.root(), site.state().join("kept"), key, Vec::new())
+        .map_err(|error| broken("the root of the tree cannot be opened", &error))?;
+    let question = Question::Content { path: path.clone(), keyed: original.digest.is_keyed() };
+    let seen = match files.look(&[&question]).pop() {
+        Some(Answer::Path(answer)) => answer.found.map(|fact| fact.stamp),
+        Some(Answer::Refused(why) | Answer::NotAnswered(why)) => return Err(Trouble::Refused(why)),
+        _ => return Err(Trouble::Refused(format!("{path} cannot be looked at"))),
+    };
+    let target = Target::new(Kind::File, &path);
+    let record = memory.records.get(&target);
+    let seq = journal.next_seq();
+    let temporary = format!(".mesh-host-{seq}");
+    let intent = Intent {
+        target: target.clone(),
+        id: record.map_or(id, |record| record.id.as_str()).to_owned(),
+        origin: record.map_or(Origin::Mesh(String::new()), |record| record.origin.clone()),
+        place: record.map_or(0, |record| record.place),
+        creates: seen.is_none(),
+        digest: Some(original.digest.clone()),
+        temporary: path.rsplit_once('/').map(|(folder, _)| format!("{folder}/{temporary}")),
+    };
+    let step = FileStep::Write {
+        path: path.clone(),
+        content: Content::Original(original.name.clone()),
+        digest: original.digest.clone(),
+        mode: original.mode,
+        owner: rustix::process::geteuid().is_root().then_some(original.owner),
+        seen,
+        in_place: false,
+    };
+    let stored = |error| broken("the state cannot be written", &error);
+    journal.commit(vec![Entry::Intent(intent)]).map_err(stored)?;
+    let tools = Tools { contents: &Contents::default(), temporary: &temporary };
+    let done = files.perform(&step, &tools).and_then(|()| files.sync());
+    done.map_err(|failure| Trouble::Refused(failure.text().to_owned()))?;
+    journal.commit(vec![Entry::PutBack { target }]).and_then(|()| journal.checkpoint()).map_err(stored)?;
+    Ok(path)
+}
+
+fn original(memory: &Memory, id: &str) -> Option<(String, crate::record::Original)> {
+    let by_id = memory
+        .records
+        .iter()
+        .find(|(target, record)| record.id == id && memory.originals.contains_key(&target.name))
+        .map(|(target, _)| target.name.as_str());
+    let path = by_id.unwrap_or(id);
+    memory.originals.get(path).map(|original| (path.to_owned(), original.clone()))
+}
