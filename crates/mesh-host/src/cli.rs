@@ -49,7 +49,7 @@ enum Command {
 
 /// Runs the command that `arguments` name, and returns how it ended.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
-    mesh_daemon::panic::end_process();
+    mesh_daemon::panic::end_process(|| false);
     mesh_daemon::log::start(&|name| std::env::var(name).ok());
     // Modes are set on handles; parents that are made have the mode that they are made with.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));

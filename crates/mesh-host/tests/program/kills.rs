@@ -76,10 +76,10 @@ fn h74_after_a_kill_at_any_system_call_the_next_apply_ends_as_if_nothing_had_hap
         if killed == kills() {
             break;
         }
-        let (call, number) = (CALLS[turn], at[turn]);
+        let (name, number) = (CALLS[turn], at[turn]);
         let tree = Tree::new();
         before(&tree);
-        if !is_killed(&tree, call, number) {
+        if !is_killed(&tree, name, number) {
             // Past the last call of this name: begin again at its first.
             at[turn] = 1;
             continue;
@@ -88,11 +88,11 @@ fn h74_after_a_kill_at_any_system_call_the_next_apply_ends_as_if_nothing_had_hap
         met[turn] += 1;
         killed += 1;
         let ran = tree.apply_bundle(&second());
-        assert_eq!(ran.code, 0, "killed at {call} {number}: {}", ran.err);
-        assert_eq!(tree.seen(), want, "killed at {call} {number}");
-        assert_eq!(remembered(&tree), records, "killed at {call} {number}");
+        assert_eq!(ran.code, 0, "killed at {name} {number}: {}", ran.err);
+        assert_eq!(tree.seen(), want, "killed at {name} {number}");
+        assert_eq!(remembered(&tree), records, "killed at {name} {number}");
         let again = tree.apply_bundle(&second());
-        assert_eq!(again.report()["changed"], false, "killed at {call} {number}: {}", again.out);
+        assert_eq!(again.report()["changed"], false, "killed at {name} {number}: {}", again.out);
         assert_eq!(fs::read_to_string(tree.path("/etc/foreign")).unwrap(), "foreign");
     }
     // Each of these is met, or the test would prove less than it says.
@@ -103,11 +103,11 @@ fn h74_after_a_kill_at_any_system_call_the_next_apply_ends_as_if_nothing_had_hap
 }
 
 /// Applies the second bundle and kills the program at this call. `false`: it ended before.
-fn is_killed(tree: &Tree, call: &str, number: usize) -> bool {
+fn is_killed(tree: &Tree, name: &str, number: usize) -> bool {
     let file = tree.bundle(&second());
     let status = Command::new("strace")
         .args(["-f", "-qq", "-o", "/dev/null", "-e"])
-        .arg(format!("inject={call}:signal=SIGKILL:when={number}"))
+        .arg(format!("inject={name}:signal=SIGKILL:when={number}"))
         .arg(PROGRAM)
         .args(["apply", "--root"])
         .arg(tree.root())
@@ -119,6 +119,6 @@ fn is_killed(tree: &Tree, call: &str, number: usize) -> bool {
     match (status.code(), status.signal()) {
         (Some(0), _) => false,
         (None, Some(9)) => true,
-        other => panic!("{call} {number}: neither done nor killed: {other:?}"),
+        other => panic!("{name} {number}: neither done nor killed: {other:?}"),
     }
 }
