@@ -14,6 +14,7 @@ use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// Makes this machine match the declaration of its mesh, and says truly what it did.
 #[derive(FromArgs, Debug)]
@@ -47,8 +48,38 @@ enum Command {
     Reapply(serve::Reapply),
 }
 
+/// The code of an apply that ended at a gate: an action failed, and nothing after it in its module was attempted.
+const GATED: u8 = 4;
+
 /// Runs the command that `arguments` name, and returns how it ended.
-pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    match command(arguments) {
+        Ok(Command::Apply(command)) => command.run(),
+        Ok(command) => command.run().into(),
+        Err(exit) => exit.into(),
+    }
+}
+
+impl Command {
+    fn run(&self) -> Exit {
+        match self {
+            // It has codes of its own.
+            Self::Apply(_) => Exit::Bug,
+            Self::Plan(command) => command.run(),
+            Self::Status(command) => command.run(),
+            Self::Key(command) => command.run(),
+            Self::Forget(command) => command.run(),
+            Self::Restore(command) => command.run(),
+            Self::Check(command) => command.run(),
+            Self::Serve(command) => command.run(),
+            Self::Answer(command) => command.run(),
+            Self::Reapply(command) => command.run(),
+        }
+    }
+}
+
+/// The command that `arguments` name; an error is how to end without one.
+fn command(arguments: impl Iterator<Item = OsString>) -> Result<Command, Exit> {
     mesh_daemon::panic::end_process(|| false);
     mesh_daemon::log::start(&|name| std::env::var(name).ok());
     // Modes are set on handles; parents that are made have the mode that they are made with.
@@ -61,35 +92,23 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
                 "the argument {:?} is not UTF-8: give one that is",
                 argument.to_string_lossy()
             ));
-            return Exit::Usage;
+            return Err(Exit::Usage);
         }
     };
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let command = match Arguments::from_args(&["mesh-host"], &arguments) {
-        Ok(Arguments { version: true, .. }) => return print(&version()),
-        Ok(Arguments { command: Some(command), .. }) => command,
+    match Arguments::from_args(&["mesh-host"], &arguments) {
+        Ok(Arguments { version: true, .. }) => Err(print(&version())),
+        Ok(Arguments { command: Some(command), .. }) => Ok(command),
         Ok(Arguments { command: None, .. }) => {
             complain("no command: see mesh-host --help");
-            return Exit::Usage;
+            Err(Exit::Usage)
         }
-        Err(early) if early.status.is_ok() => return print(&early.output),
+        Err(early) if early.status.is_ok() => Err(print(&early.output)),
         Err(early) => {
             complain(early.output.trim_end());
             complain("see mesh-host --help");
-            return Exit::Usage;
+            Err(Exit::Usage)
         }
-    };
-    match command {
-        Command::Apply(command) => command.run(),
-        Command::Plan(command) => command.run(),
-        Command::Status(command) => command.run(),
-        Command::Key(command) => command.run(),
-        Command::Forget(command) => command.run(),
-        Command::Restore(command) => command.run(),
-        Command::Check(command) => command.run(),
-        Command::Serve(command) => command.run(),
-        Command::Answer(command) => command.run(),
-        Command::Reapply(command) => command.run(),
     }
 }
 

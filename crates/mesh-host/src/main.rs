@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    mesh_host::cli::run(std::env::args_os().skip(1)).into()
+    mesh_host::cli::run(std::env::args_os().skip(1))
 }

@@ -1,6 +1,6 @@
 //! `apply` and `plan`.
 
-use super::{site, trouble};
+use super::{GATED, site, trouble};
 use crate::report::{failure, line};
 use crate::session::{self, Input};
 use argh::FromArgs;
@@ -13,6 +13,7 @@ use mesh_model::json::{Json, Read as _};
 use mesh_model::report::{ModuleState, Outcome, Report, Reported, Word};
 use std::io::Read as _;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// apply a bundle or a declaration once
 #[derive(FromArgs, Debug)]
@@ -49,20 +50,20 @@ pub(super) struct Plan {
 }
 
 impl Apply {
-    pub(super) fn run(&self) -> Exit {
+    pub(super) fn run(&self) -> ExitCode {
         let input = match read(&self.file) {
             Ok(input) => input,
-            Err(why) => return wrong(&why),
+            Err(why) => return wrong(&why).into(),
         };
         let report = match session::apply(&site(self.root.as_ref()), input, &mut teller(self.json)) {
             Ok(report) => report,
-            Err(why) => return trouble(&why),
+            Err(why) => return trouble(&why).into(),
         };
         finish(&report, self.json);
         if report.gated {
-            return Exit::Gated;
+            return ExitCode::from(GATED);
         }
-        if is_well(&report) { Exit::Done } else { Exit::NotOk }
+        if is_well(&report) { Exit::Done.into() } else { Exit::NotOk.into() }
     }
 }
 
