@@ -4,19 +4,27 @@
 
 mod ask;
 mod check;
+mod completion;
 mod connect;
 mod health;
 mod init;
 mod permissions;
 mod plan;
+mod query;
 mod serve;
+mod status;
+mod watch;
+mod why;
 
-use argh::FromArgs;
+use argh::{ArgsInfo, FromArgs};
 use mesh_bus::config::environment;
+use mesh_daemon::arguments::{Early, Grammar};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
+use mesh_daemon::terminal::Color;
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::io::IsTerminal;
 use std::str::FromStr;
 
 /// Declares a command that connects to the bus: its own options, and those that say how to connect.
@@ -42,15 +50,15 @@ macro_rules! connecting {
             #[argh(option, arg_name = "name")]
             user: Option<String>,
 
-            /// the CA that the servers' certificates are signed by [NATS_CA]
+            /// the CA that signed the server certificates [NATS_CA]
             #[argh(option, arg_name = "file")]
             tls_ca: Option<String>,
 
-            /// our certificate [NATS_CERT]
+            /// the client certificate [NATS_CERT]
             #[argh(option, arg_name = "file")]
             tls_cert: Option<String>,
 
-            /// the key of our certificate [NATS_KEY]
+            /// the key of the client certificate [NATS_KEY]
             #[argh(option, arg_name = "file")]
             tls_key: Option<String>,
 
@@ -79,33 +87,72 @@ use connecting;
 
 /// Holds the provisioner's seat of a mesh: keeps the registry of kinds, and answers what every module on every node
 /// needs, what is applied where, and what is in every collection.
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(
-    note = "Without a command it serves. How to connect: flags beat the environment, which beats the context of the\nnats tool. Passwords and tokens come from files or the environment, never from a flag.",
-    example = "{command_name} serve --creds /etc/mesh-provisioner/seat.creds",
-    example = "{command_name} ask needs --node attic",
-    example = "{command_name} ask gaps"
+    note = "Flags override environment variables, which override the selected context of the nats tool. They may stand\nbefore or after the command, also as --flag=value. Passwords and tokens come from files or the environment,\nnever from a flag.",
+    example = "{command_name} status",
+    example = "{command_name} why attic web port:http",
+    example = "{command_name} ask drift --not-ok",
+    example = "{command_name} serve --creds /etc/mesh-provisioner/seat.creds"
 )]
 struct Arguments {
-    /// say the version
+    /// print the version
     #[argh(switch)]
     version: bool,
 
+    /// when to colour: auto, always or never [auto]
+    #[argh(option, arg_name = "when", default = "Color::Auto", from_str_fn(parse_color))]
+    color: Color,
+
     #[argh(subcommand)]
-    command: Option<Command>,
+    command: Command,
 }
 
-#[derive(FromArgs, Debug)]
+fn parse_color(word: &str) -> Result<Color, String> {
+    Color::parse(word)
+}
+
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand)]
 enum Command {
-    Serve(serve::Serve),
+    Status(status::Status),
+    Why(why::Why),
     Ask(ask::Ask),
+    Serve(serve::Serve),
     Plan(plan::Planned),
     Init(init::Init),
     Check(check::Check),
     Permissions(permissions::Permissions),
     Health(health::Health),
+    Completion(completion::Completion),
 }
+
+/// The program's name, as it is typed.
+const PROGRAM: &str = "mesh-provisioner";
+
+/// What the parser does not know of the command line: other spellings, mostly those of the `nats` tool.
+const GRAMMAR: Grammar = Grammar {
+    program: PROGRAM,
+    aliases: &[
+        ("-s", "--server"),
+        ("--tlsca", "--tls-ca"),
+        ("--tlscert", "--tls-cert"),
+        ("--tlskey", "--tls-key"),
+        ("-o", "--output"),
+        ("-w", "--watch"),
+        ("--colour", "--color"),
+        ("--no-header", "--no-headers"),
+    ],
+    instead: &[
+        (
+            "--password",
+            "set NATS_PASSWORD, since every user of the machine can read the arguments of a process",
+        ),
+        ("--token", "set NATS_TOKEN, since every user of the machine can read the arguments of a process"),
+        ("--timeout", "a question is answered or refused within 6 seconds"),
+    ],
+    defaults: &[("--watch", "2s")],
+};
 
 /// The version, and the commit where build.rs knew it.
 fn version() -> String {
@@ -116,61 +163,47 @@ fn version() -> String {
     }
 }
 
-/// Runs the command that `arguments` name, and says how it ended.
+/// Runs the command that `arguments` name; returns how it ended.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
-    // Read as well as it can be, it would be another name.
-    let arguments: Vec<String> = match arguments.map(OsString::into_string).collect() {
+    let arguments = match GRAMMAR.parse::<Arguments>(arguments) {
         Ok(arguments) => arguments,
-        Err(argument) => {
-            complain(&format!(
-                "the argument {:?} is not UTF-8: give one that is",
-                argument.to_string_lossy()
-            ));
-            return Exit::Usage;
-        }
+        Err(early) => return end(early),
     };
-    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    // Without a command it serves, also when only options of `serve` are given.
-    let serves = match arguments.first() {
-        None => true,
-        Some(first) => first.starts_with('-') && !["--help", "help", "--version"].contains(first),
-    };
-    if serves {
-        arguments.insert(0, "serve");
+    if arguments.version {
+        return print(&version());
     }
-    let command = match Arguments::from_args(&["mesh-provisioner"], &arguments) {
-        Ok(Arguments { version: true, .. }) => {
-            return print(&version());
-        }
-        Ok(Arguments { command: Some(command), .. }) => command,
-        Ok(Arguments { command: None, .. }) => return Exit::Usage,
-        Err(early) if early.status.is_ok() => return print(&early.output),
-        Err(early) => {
-            complain(early.output.trim_end());
-            complain(&format!("see {}", help_of(&arguments)));
-            return Exit::Usage;
-        }
-    };
-    match command {
-        Command::Serve(serve) => serve.run(&environment),
+    arguments.color.choose();
+    match arguments.command {
+        Command::Status(status) => status.run(&environment),
+        Command::Why(why) => why.run(&environment),
         Command::Ask(ask) => ask.run(&environment),
+        Command::Serve(serve) => serve.run(&environment),
         Command::Plan(plan) => plan.run(&environment),
         Command::Init(init) => init.run(&environment),
         Command::Check(check) => check.run(&environment),
         Command::Permissions(permissions) => permissions.run(),
         Command::Health(health) => health.run(&environment),
+        Command::Completion(completion) => completion.run(&environment),
     }
 }
 
-/// The command line that shows how `arguments` would be right.
-fn help_of(arguments: &[&str]) -> String {
-    let known = arguments.first().filter(|first| {
-        Arguments::from_args(&["mesh-provisioner"], &[first, "--help"])
-            .is_err_and(|early| early.status.is_ok())
-    });
-    match known {
-        Some(command) => format!("mesh-provisioner {command} --help"),
-        None => "mesh-provisioner --help".to_owned(),
+/// Ends where there is no command to run.
+fn end(early: Early) -> Exit {
+    match early {
+        Early::Help(text) => print(&text),
+        Early::Version => print(&version()),
+        // A person who types the name alone wants to know what there is. A unit file that does is wrong.
+        Early::NoCommand(help) if std::io::stdout().is_terminal() => print(&help),
+        Early::NoCommand(_) => {
+            complain(&format!("no command is given: {PROGRAM} serve holds the seat"));
+            complain(&format!("see {PROGRAM} --help"));
+            Exit::Usage
+        }
+        Early::Wrong { message, see } => {
+            complain(&message);
+            complain(&format!("see {see}"));
+            Exit::Usage
+        }
     }
 }
 
@@ -178,6 +211,6 @@ fn help_of(arguments: &[&str]) -> String {
 fn parse_whole<T: FromStr + PartialOrd + Display + Copy>(text: &str, least: T, most: T) -> Result<T, String> {
     match text.parse() {
         Ok(number) if number >= least && number <= most => Ok(number),
-        _ => Err(format!("{text:?} is no whole number from {least} to {most}")),
+        _ => Err(format!("{text:?} is not an integer from {least} to {most}")),
     }
 }

@@ -15,7 +15,7 @@ use mesh_bus::nats::{Connected, Inbox, Link, LinkEvent, Message, Subscribe, is_l
 use mesh_daemon::exit::Exit;
 use mesh_daemon::notify::Notify;
 use mesh_daemon::signals::Signal;
-use mesh_daemon::status;
+use mesh_daemon::status::StatusFile;
 use mesh_daemon::time::rfc3339;
 use mesh_jetstream::message::Outgoing;
 use serde::Serialize;
@@ -100,7 +100,7 @@ struct Shell {
     attempts: usize,
     /// Answers that were given while there was no connection.
     held: VecDeque<Outgoing>,
-    status_file: Option<PathBuf>,
+    status_file: Option<StatusFile>,
     status_due: Instant,
     notify: Notify,
     beat_due: Instant,
@@ -153,7 +153,7 @@ pub fn serve(settings: Settings) -> Exit {
         odd_servers: Vec::new(),
         attempts: 0,
         held: VecDeque::new(),
-        status_file,
+        status_file: status_file.map(StatusFile::new),
         status_due: start,
         notify,
         beat_due: start,
@@ -165,6 +165,7 @@ pub fn serve(settings: Settings) -> Exit {
         let turn = Instant::now();
         let name = describe(&wake);
         if let ControlFlow::Break(exit) = shell.turn(wake) {
+            shell.leave_status(exit);
             return exit;
         }
         if turn.elapsed() > SLOW_TURN {
@@ -516,12 +517,25 @@ impl Shell {
             (_, Some(missing)) => missing.clone(),
             (server, None) => format!("serving on {}", server.as_deref().unwrap_or("the bus")),
         });
-        let Some(path) = &self.status_file else { return };
+        self.write_status(health);
+    }
+
+    /// The last word in the status file: nobody is to take a seat that has ended for one that serves.
+    fn leave_status(&mut self, exit: Exit) {
+        let mut health = self.seat.health(self.start.elapsed());
+        health.live = false;
+        health.ready = false;
+        health.missing = vec![format!("the seat has ended with exit code {}", exit.code())];
+        self.write_status(health);
+    }
+
+    fn write_status(&mut self, health: seat::Health) {
+        let Some(file) = &mut self.status_file else { return };
         let status =
             Status { at: rfc3339(SystemTime::now()), pid: std::process::id(), seat: &self.identity, health };
         let json = serde_json::to_string(&status).expect("a status is text and numbers");
-        if let Err(error) = status::write(path, &json) {
-            warn!("the status file {} cannot be written: {error}", path.display());
+        if let Some(line) = file.write(&json, Instant::now()) {
+            warn!("{line}");
         }
     }
 }

@@ -4,21 +4,24 @@
 mod buckets;
 mod rights;
 
-use super::connect::{Environment, settings};
+use super::connect::{Environment, account, settings};
 use super::connecting;
 use super::permissions::parse_prefix;
 use crate::wire;
-use argh::FromArgs;
+use argh::{ArgsInfo, FromArgs};
 use mesh_bus::client::{Client, ConnectError};
+use mesh_bus::config::BusConfig;
 use mesh_bus::rights_probe::RightsProbe;
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::print;
-use mesh_daemon::terminal::{Paint, Style};
+use mesh_daemon::screen::{Screen, wrap};
+use mesh_daemon::terminal::{Paint, Style, escape};
 use mesh_model::rights::Rights;
+use serde_json::json;
 
 connecting! {
     /// try the connection, every right and every bucket of the seat, and where the registry leads
-    #[derive(FromArgs, Debug)]
+    #[derive(FromArgs, ArgsInfo, Debug)]
     #[argh(
         subcommand,
         name = "check",
@@ -26,9 +29,13 @@ connecting! {
         example = "{command_name} --creds /etc/mesh-provisioner/seat.creds"
     )]
     pub(super) struct Check {
-        /// a subject that the seat is told to answer under too; may be given several times
+        /// a subject that the seat is told to answer under too; may be repeated
         #[argh(option, arg_name = "subject", from_str_fn(parse_prefix))]
         reply_prefix: Vec<String>,
+
+        /// print one line of JSON
+        #[argh(switch)]
+        json: bool,
     }
 }
 
@@ -41,30 +48,36 @@ impl Check {
             Ok(settings) => settings,
             Err(exit) => return exit,
         };
+        let mut report = Report { account: account(&settings), json: self.json, lines: Vec::new() };
+        match self.try_all(&settings, &mut report) {
+            Ok(()) => {}
+            Err(why) => report.say(Line::wrong("connection", why)),
+        }
+        report.end()
+    }
+
+    /// Tries everything; the error is why the bus cannot be reached any more.
+    fn try_all(&self, settings: &BusConfig, report: &mut Report) -> Result<(), String> {
         let id = nuid::next().to_string();
         let rights = Rights::of_seat(&self.reply_prefix);
-        let mut report = Report::default();
-        let trial = match RightsProbe::open(settings.clone(), CLIENT, rights::subscriptions(&rights, &id)) {
-            Ok(trial) => trial,
-            Err(why) => return report.end(&Line::wrong("connection", why)),
-        };
-        report.say(&Line::ok("connection", trial.server()));
+        let trial = RightsProbe::open(settings.clone(), CLIENT, rights::subscriptions(&rights, &id))?;
+        report.say(Line::ok("connection", format!("{}, as {}", trial.server(), report.account)));
         for line in rights::tried(&trial, &rights, &id) {
-            report.say(&line);
+            report.say(line);
         }
-        report.say(&rights::tried_verb(settings.clone(), &trial, &id));
+        report.say(rights::tried_verb(settings.clone(), &trial, &id));
         trial.close();
-        match Client::connect(settings, super::connect::CLIENT, &[wire::INBOX], &id) {
+        match Client::connect(settings.clone(), super::connect::CLIENT, &[wire::INBOX], &id) {
             Ok(mut client) => {
-                buckets::tried(&mut client, &mut report);
+                buckets::tried(&mut client, report);
                 client.close();
             }
             Err(ConnectError::NoInbox(_)) => {
-                report.say(&Line::unknown("buckets", "no answer can be heard without the seat's inbox"));
+                report.say(Line::unknown("buckets", "no response can be received without the seat's inbox"));
             }
-            Err(ConnectError::Unreachable(why)) => return report.end(&Line::wrong("connection", why)),
+            Err(ConnectError::Unreachable(why)) => return Err(why),
         }
-        report.exit
+        Ok(())
     }
 }
 
@@ -103,34 +116,103 @@ impl Line {
 /// The lines as they come, and what they mean together.
 #[derive(Debug)]
 struct Report {
-    exit: Exit,
-}
-
-impl Default for Report {
-    fn default() -> Self {
-        Report { exit: Exit::Done }
-    }
+    /// Who is on the bus.
+    account: String,
+    /// All is printed at the end, as JSON.
+    json: bool,
+    lines: Vec<Line>,
 }
 
 impl Report {
-    fn say(&mut self, line: &Line) {
-        let Line { verdict, what, how } = line;
-        let (word, style) = match verdict {
-            Verdict::Ok => ("ok     ", Style::Green),
-            Verdict::Wrong => ("wrong  ", Style::Red),
-            Verdict::Unknown => ("unknown", Style::Yellow),
-        };
-        let colon = if how.is_empty() { "" } else { ": " };
-        let paint = Paint::of_stdout();
-        let said = paint.line(Style::Plain, &format!("{what}{colon}{how}"));
-        let printed = print(&format!("{}  {said}\n", paint.paint(style, word)));
-        if *verdict == Verdict::Wrong || printed != Exit::Done {
-            self.exit = Exit::Failed;
+    fn say(&mut self, line: Line) {
+        if !self.json {
+            let (word, style) = match line.verdict {
+                Verdict::Ok => ("ok     ", Style::Green),
+                Verdict::Wrong => ("wrong  ", Style::Red),
+                Verdict::Unknown => ("unknown", Style::Yellow),
+            };
+            let colon = if line.how.is_empty() { "" } else { ": " };
+            let paint = Paint::of_stdout();
+            let said = escape(&format!("{}{colon}{}", line.what, line.how)).into_owned();
+            let width = Screen::of_stdout().width.map(|width| width.saturating_sub(INDENT.len()));
+            let said = wrap(&said, width, 0).replace('\n', &format!("\n{INDENT}"));
+            print(&format!("{}  {said}\n", paint.paint(style, word)));
         }
+        self.lines.push(line);
     }
 
-    fn end(mut self, last: &Line) -> Exit {
-        self.say(last);
-        self.exit
+    fn count(&self, verdict: Verdict) -> usize {
+        self.lines.iter().filter(|line| line.verdict == verdict).count()
+    }
+
+    /// All in one sentence.
+    fn summary(&self) -> String {
+        let [ok, wrong, unknown] =
+            [Verdict::Ok, Verdict::Wrong, Verdict::Unknown].map(|verdict| self.count(verdict));
+        let rights = |line: &&Line| line.what.starts_with("publish ") || line.what.starts_with("subscribe ");
+        let rights: Vec<Verdict> = self.lines.iter().filter(rights).map(|line| line.verdict).collect();
+        let denied = rights.iter().filter(|verdict| **verdict == Verdict::Wrong).count();
+        let counts = format!("{ok} ok, {wrong} wrong, {unknown} unknown");
+        if denied * 4 > rights.len() {
+            return format!(
+                "{counts}: {} lacks {denied} of the seat's {} rights: is it another account? check is meant for the seat's own",
+                self.account,
+                rights.len()
+            );
+        }
+        counts
+    }
+
+    fn end(self) -> Exit {
+        let summary = self.summary();
+        let is_ok = self.count(Verdict::Wrong) == 0;
+        let printed = if self.json {
+            let line =
+                |line: &Line| json!({"verdict": line.verdict.word(), "what": line.what, "how": line.how});
+            let lines: Vec<_> = self.lines.iter().map(line).collect();
+            let report = json!({"ok": is_ok, "account": self.account, "summary": summary, "lines": lines});
+            print(&format!("{report}\n"))
+        } else {
+            print(&format!("\n{}\n", wrap(&escape(&summary), Screen::of_stdout().width, 0)))
+        };
+        if is_ok { printed } else { Exit::Failed }
+    }
+}
+
+/// As wide as a verdict and the space after it.
+const INDENT: &str = "         ";
+
+impl Verdict {
+    const fn word(self) -> &'static str {
+        match self {
+            Verdict::Ok => "ok",
+            Verdict::Wrong => "wrong",
+            Verdict::Unknown => "unknown",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Verdict::{Ok, Unknown, Wrong};
+    use super::*;
+
+    #[test]
+    fn a_summary_says_whose_account_it_is_if_that_is_not_the_seats() {
+        let report = |rights: &[Verdict]| {
+            let line = |verdict: &Verdict| Line {
+                verdict: *verdict,
+                what: "publish x".to_owned(),
+                how: String::new(),
+            };
+            let mut lines = vec![Line::ok("connection", "")];
+            lines.extend(rights.iter().map(line));
+            Report { account: "the user \"administrator\"".to_owned(), json: false, lines }.summary()
+        };
+        assert_eq!(report(&[Ok, Ok, Ok, Wrong, Unknown]), "4 ok, 1 wrong, 1 unknown");
+        assert_eq!(
+            report(&[Wrong, Wrong, Ok]),
+            "2 ok, 2 wrong, 0 unknown: the user \"administrator\" lacks 2 of the seat's 3 rights: is it another account? check is meant for the seat's own"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::wire;
 use mesh_bus::client::{CallError, Client, ConnectError};
-use mesh_bus::config::{self, BusConfig, Flags};
+use mesh_bus::config::{self, Auth, BusConfig, Flags};
 use mesh_bus::gate::REFUSES_CREDENTIALS;
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::complain;
@@ -16,8 +16,8 @@ pub(super) const CLIENT: &str = "mesh-provisioner command";
 /// Where everybody's answers go, and where the account of `reader` and of an administrator may listen.
 const INBOX: &str = "_INBOX";
 
-/// Where answers may come: under the prefix that was given, else under the first of the command's own that the bus
-/// lets this account listen on.
+/// Where answers may come: under the prefix that was given, else under that of the context, else under the first of the
+/// command's own that the bus lets this account listen on.
 pub(super) struct Inbox<'a> {
     given: Option<&'a str>,
     own: &'static [&'static str],
@@ -34,24 +34,17 @@ impl<'a> Inbox<'a> {
         Inbox { given: given.map(String::as_str), own: &[wire::INBOX, INBOX] }
     }
 
-    fn prefixes(&self) -> &[&'a str] {
-        self.given.as_ref().map_or(self.own, std::slice::from_ref)
+    fn prefixes(&self, config: &'a BusConfig) -> Vec<&'a str> {
+        match self.given.or(config.inbox_prefix.as_deref()) {
+            Some(prefix) => vec![prefix],
+            None => self.own.to_vec(),
+        }
     }
 }
 
 /// Reads `--inbox-prefix`.
 pub(super) fn parse_inbox_prefix(text: &str) -> Result<String, String> {
-    let token = |token: &str| {
-        !token.is_empty()
-            && !token.contains(|c: char| matches!(c, '*' | '>') || c.is_whitespace() || c.is_control())
-    };
-    if text.split('.').all(token) && !text.starts_with('$') {
-        Ok(text.to_owned())
-    } else {
-        Err(format!(
-            "{text:?} is no inbox prefix: give the first tokens of an inbox that the account may subscribe, such as _INBOX_mesh.node.attic, without wildcards"
-        ))
-    }
+    config::check_inbox_prefix(text).map(|()| text.to_owned())
 }
 
 /// Connects as the flags and the environment say; says why not.
@@ -60,19 +53,49 @@ pub(super) fn connect(
     environment: Environment<'_>,
     inbox: &Inbox<'_>,
 ) -> Result<Client, Exit> {
-    let settings = settings(flags, environment)?;
-    Client::connect(settings, CLIENT, inbox.prefixes(), &nuid::next()).map_err(|error| match error {
+    let config = settings(flags, environment)?;
+    let prefixes = inbox.prefixes(&config);
+    Client::connect(config.clone(), CLIENT, &prefixes, &nuid::next()).map_err(|error| match error {
+        ConnectError::Unreachable(why) if why.contains(REFUSES_CREDENTIALS) => {
+            complain(&refused(&why, &config));
+            Exit::Denied
+        }
         ConnectError::Unreachable(why) => {
-            complain(&format!("the bus cannot be reached: {why}"));
-            if why.contains(REFUSES_CREDENTIALS) { Exit::Denied } else { Exit::Unavailable }
+            let servers: Vec<String> = config.servers.iter().map(ToString::to_string).collect();
+            complain(&format!(
+                "the bus cannot be reached: {why}: look whether a nats-server runs at {}, or name another with --server",
+                servers.join(", ")
+            ));
+            Exit::Unavailable
         }
         ConnectError::NoInbox(words) => {
             complain(&format!(
-                "no answer could be heard: the bus says: {words}: name an inbox that this account may subscribe, with --inbox-prefix, or use another account"
+                "no response can be received: the bus says: {words}: name an inbox that this account may subscribe, with --inbox-prefix, or use another account"
             ));
             Exit::Denied
         }
     })
+}
+
+/// Why the bus does not let us in.
+fn refused(why: &str, config: &BusConfig) -> String {
+    match config.auth {
+        Auth::None => format!(
+            "the bus wants to know who asks, and no credentials were given: set NATS_USER and NATS_PASSWORD, or name a file with --creds or --nkey, or a context with --context ({why})"
+        ),
+        _ => format!("the bus does not let {} in: {why}", account(config)),
+    }
+}
+
+/// Who we are on the bus, for messages.
+pub(super) fn account(config: &BusConfig) -> String {
+    match &config.auth {
+        Auth::None => "an account without credentials".to_owned(),
+        Auth::UserPassword { user, .. } => format!("the user {user:?}"),
+        Auth::Token(_) => "the token".to_owned(),
+        Auth::Creds(path) => format!("the user of {}", path.display()),
+        Auth::Nkey(path) => format!("the key of {}", path.display()),
+    }
 }
 
 /// How to connect, as the flags and the environment say; says what is wrong with it.
@@ -81,40 +104,31 @@ pub(super) fn settings(flags: &Flags, environment: Environment<'_>) -> Result<Bu
         complain(&error.to_string());
         Exit::Configuration
     })?;
-    for warning in config::warnings(&settings) {
+    for warning in config::warnings(flags, &settings) {
         complain(&format!("warning: {warning}"));
     }
     Ok(settings)
 }
 
 /// Says why a request to `what` has no answer, and which exit code that is.
-pub(super) fn explain(error: &CallError, what: &str, nobody: &str) -> Exit {
+///
+/// `nobody` is said where nobody answers; `role` is the role of `permissions` that has the rights.
+pub(super) fn explain(error: &CallError, what: &str, nobody: &str, role: &str) -> Exit {
     let (why, exit) = match error {
         CallError::Denied(words) => (
             format!(
-                "the bus says: {words}: use an account that may, or grant the right: mesh-provisioner permissions shows it"
+                "the bus says: {words}: use an account that may, or grant the right; mesh-provisioner permissions {role} prints what it takes"
             ),
             Exit::Denied,
         ),
         CallError::NoResponders => (nobody.to_owned(), Exit::Unavailable),
-        CallError::Silent => ("no answer came in time".to_owned(), Exit::Unavailable),
-        CallError::Lost(why) => (format!("the connection broke: {why}"), Exit::Unavailable),
+        CallError::Silent => (
+            "no response came in time: look at the load of the nats-server, and at the log of whoever answers there"
+                .to_owned(),
+            Exit::Unavailable,
+        ),
+        CallError::Lost(why) => (format!("the connection broke: {why}: try again"), Exit::Unavailable),
     };
     complain(&format!("{what}: {why}"));
     exit
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_inbox_prefix_is_tokens_without_wildcards() {
-        for good in ["_INBOX", "_INBOX_mesh.node.attic", "_MY.inbox"] {
-            assert_eq!(parse_inbox_prefix(good), Ok(good.to_owned()));
-        }
-        for bad in ["", ".", "_INBOX.", "_INBOX.>", "*", "a b", "$SYS", "a\r\nPUB b"] {
-            assert!(parse_inbox_prefix(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
 use super::parse_whole;
-use argh::FromArgs;
+use argh::{ArgsInfo, FromArgs};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
 use mesh_jetstream::api::{ApiError, STREAM_CREATE, STREAM_INFO};
@@ -17,8 +17,8 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 connecting! {
-    /// create the four buckets where missing, under an administrator's credentials; changes none that is there
-    #[derive(FromArgs, Debug)]
+    /// create the missing ones of the four buckets, with an administrator's credentials; existing buckets are left alone
+    #[derive(FromArgs, ArgsInfo, Debug)]
     #[argh(
         subcommand,
         name = "init",
@@ -26,11 +26,11 @@ connecting! {
         example = "{command_name} --creds administrator.creds --replicas 3"
     )]
     pub(super) struct Init {
-        /// on how many servers of a cluster each new bucket is kept [1]
+        /// number of servers of a cluster that store each new bucket [1]
         #[argh(option, arg_name = "count", default = "1", from_str_fn(parse_replicas))]
         replicas: u8,
 
-        /// where answers come, for an account that has an inbox of its own [_INBOX]
+        /// where answers come to, for an account that has an inbox of its own [_INBOX]
         #[argh(option, arg_name = "subject", from_str_fn(parse_inbox_prefix))]
         inbox_prefix: Option<String>,
     }
@@ -71,7 +71,7 @@ impl Init {
                     complain(&format!("bucket {bucket}: the bus refuses: {error}"));
                     Exit::Failed
                 }
-                Err(error) => explain(&error, &format!("bucket {bucket}"), nobody),
+                Err(error) => explain(&error, &format!("bucket {bucket}"), nobody, "administrator"),
             };
             if ended != Exit::Done {
                 exit = ended;

@@ -4,7 +4,7 @@
 use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
 use crate::seat::{self, Cause, Plan, Planning};
-use argh::FromArgs;
+use argh::{ArgsInfo, FromArgs};
 use mesh_bus::client::{CallError, Client};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 connecting! {
     /// show what the next registry write would change; writes nothing
-    #[derive(FromArgs, Debug)]
+    #[derive(FromArgs, ArgsInfo, Debug)]
     #[argh(
         subcommand,
         name = "plan",
@@ -28,7 +28,7 @@ connecting! {
         example = "{command_name} --user administrator --inbox-prefix _INBOX"
     )]
     pub(super) struct Planned {
-        /// where answers come [_INBOX_mesh.provisioner, else _INBOX]
+        /// where answers come to [_INBOX_mesh.provisioner, else _INBOX]
         #[argh(option, arg_name = "subject", from_str_fn(parse_inbox_prefix))]
         inbox_prefix: Option<String>,
     }
@@ -65,7 +65,7 @@ fn read(client: &mut Client) -> Result<Plan, Exit> {
             Ok(answer) => Ok(answer.body),
             Err(CallError::NoResponders) => Err(Cause::NoResponders),
             Err(CallError::Silent) => Err(Cause::Silent),
-            Err(error) => return Err(explain(&error, &request.subject, "")),
+            Err(error) => return Err(explain(&error, &request.subject, "", "administrator")),
         };
         match planning.heard(slot, answer.as_deref().map_err(Clone::clone)) {
             Ok(Some(plan)) => return Ok(plan),

@@ -7,30 +7,30 @@ use crate::seat;
 use crate::shell;
 use crate::wire::answer::Identity;
 use ::log::{error, info, warn};
-use argh::FromArgs;
+use argh::{ArgsInfo, FromArgs};
 use mesh_bus::{config, library};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::notify::Notify;
 use mesh_daemon::output::complain;
 use mesh_daemon::time::rfc3339;
-use mesh_daemon::{log, panic, signals, status};
+use mesh_daemon::{duration, log, panic, signals, status};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 connecting! {
-    /// hold the seat until TERM or INT; HUP writes the registry now
-    #[derive(FromArgs, Debug)]
+    /// run the seat until TERM or INT; HUP checks the registry at once
+    #[derive(FromArgs, ArgsInfo, Debug)]
     #[argh(subcommand, name = "serve", example = "{command_name} --creds /etc/mesh-provisioner/seat.creds --status-file /run/mesh-provisioner/status.json")]
     pub(super) struct Serve {
-        /// how often the registry is written, such as 1h, 30m, 90s [1h]
+        /// how often the registry is checked, such as 90s, 1h30m or 1d [1h]
         #[argh(option, arg_name = "time", default = "EVERY", from_str_fn(parse_time))]
         every: Duration,
 
-        /// answer under this subject too, beside _INBOX and _R_; may be given several times
+        /// answer under this subject too, besides _INBOX and _R_; may be repeated
         #[argh(option, arg_name = "subject", from_str_fn(parse_prefix))]
         reply_prefix: Vec<String>,
 
-        /// where to write how the seat is [$RUNTIME_DIRECTORY/status.json, if there is one]
+        /// status file to write [$RUNTIME_DIRECTORY/status.json, if there is one]
         #[argh(option, arg_name = "file")]
         status_file: Option<PathBuf>,
     }
@@ -53,14 +53,15 @@ impl Serve {
         };
         log::start(environment);
         panic::end_process(library::owns_panic);
-        let connection = match config::load(&self.flags(), environment) {
+        let flags = self.flags();
+        let connection = match config::load(&flags, environment) {
             Ok(connection) => connection,
             Err(error) => {
                 error!("{error}");
                 return Exit::Configuration;
             }
         };
-        for warning in config::warnings(&connection) {
+        for warning in config::warnings(&flags, &connection) {
             warn!("{warning}");
         }
         let notify = match Notify::from_environment(environment) {
@@ -96,25 +97,8 @@ fn seed(id: &str) -> u64 {
     id.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)))
 }
 
-/// Reads a time such as `1h`, `30m`, `90s` or `500ms`.
 fn parse_time(text: &str) -> Result<Duration, String> {
-    let wrong =
-        || format!("{text:?} is no time: write a whole number and a unit, such as 1h, 30m, 90s or 500ms");
-    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-    let number: u32 = text[..digits].parse().map_err(|_| wrong())?;
-    let unit = match &text[digits..] {
-        "ms" => Duration::from_millis(1),
-        "s" => Duration::from_secs(1),
-        "m" => Duration::from_secs(60),
-        "h" => Duration::from_secs(3600),
-        _ => return Err(wrong()),
-    };
-    let time = unit.saturating_mul(number);
-    if (Duration::from_millis(100)..=Duration::from_secs(366 * 24 * 3600)).contains(&time) {
-        Ok(time)
-    } else {
-        Err(format!("{text:?} is out of bounds: from 100ms to a year"))
-    }
+    duration::parse(text, Duration::from_millis(100)..=Duration::from_secs(366 * 24 * 3600))
 }
 
 #[cfg(test)]
@@ -126,15 +110,5 @@ mod tests {
         let ids = ["SJeRsHlKvfnnOMyQTG9YX9", "SJeRsHlKvfnnOMyQTG9YXA", "zzzzzzzzzzzzzzzzzzzzzz", ""];
         let seeds: std::collections::BTreeSet<u64> = ids.into_iter().map(seed).collect();
         assert_eq!(seeds.len(), ids.len());
-    }
-
-    #[test]
-    fn times_are_read_with_their_unit() {
-        assert_eq!(parse_time("1h"), Ok(EVERY));
-        assert_eq!(parse_time("90s"), Ok(Duration::from_secs(90)));
-        assert_eq!(parse_time("500ms"), Ok(Duration::from_millis(500)));
-        for bad in ["", "1", "h", "1 h", "-1s", "1.5h", "0s", "50ms", "99999999h", "1d", "é"] {
-            assert!(parse_time(bad).is_err(), "{bad}");
-        }
     }
 }

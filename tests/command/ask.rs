@@ -5,7 +5,7 @@ use crate::support::bucket::{APPLIED, COLLECT, NEEDS};
 use crate::support::mesh::Mesh;
 use crate::support::program::{Finished, Program};
 use crate::support::server::Server;
-use crate::support::wait::PATIENCE;
+use crate::support::wait::{PATIENCE, until};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -43,19 +43,27 @@ fn cells(line: &str) -> Vec<&str> {
 fn a_table_has_a_title_a_line_for_each_entry_and_what_is_malformed_apart() {
     let mesh = loaded();
     let finished = ask(&mesh, &["needs"]).expect_code(0);
-    assert_eq!(finished.stderr, "");
     let lines: Vec<&str> = finished.stdout.lines().collect();
     assert_eq!(cells(lines[0]), ["NODE", "MODULE", "KIND", "NAME", "AGE", "VALUE"]);
     let without_age = |line: &str| {
         let mut cells = cells(line);
         let age = cells.remove(4);
-        assert!(age.ends_with(" s") || age.ends_with(" m"), "{line}");
+        assert!(age.trim_end_matches(['s', 'm']).parse::<u32>().is_ok(), "an age is one word: {line}");
         cells.join("|")
     };
     assert_eq!(without_age(lines[1]), "attic|web|licence|x|1.50");
     assert_eq!(without_age(lines[2]), r#"attic|web|port|http|{"port":8080}"#);
     assert_eq!(without_age(lines[3]), r"cellar|db|config|a.b|\u{1b}[31mred");
-    assert_eq!((lines[4], lines[5]), ("", "malformed: 2"));
+    assert_eq!(lines.len(), 4, "a pipe gets the entries alone");
+    let notes: Vec<&str> = finished.stderr.lines().collect();
+    assert_eq!(notes[0], "malformed: 2");
+    assert_eq!(cells(notes[1]), ["BUCKET", "KEY", "WHY", "AGE", "DETAIL"]);
+    assert_eq!(cells(notes[2])[..3], ["needs", "attic.web", "shape"]);
+    let delete = "  nats kv del mesh-provisioner_needs attic.web --force";
+    assert!(
+        notes.contains(&delete) && !finished.stderr.contains("cellar.db.config.a=2Eb --force"),
+        "{notes:#?}"
+    );
     assert!(!finished.stdout.contains('\u{1b}'), "a pipe is no terminal: {}", finished.stdout);
 }
 
@@ -68,12 +76,13 @@ fn each_question_has_its_columns() {
         ("collect", 0, &["NODE", "COLLECTION", "CONTRIBUTOR", "AGE", "VALUE"]),
         ("gaps", 3, &["NODE", "MODULE", "KIND", "NAME", "AGE"]),
         ("drift", 3, &["NODE", "MODULE", "STATE", "NEEDS", "NEEDED", "APPLIED"]),
-        ("nodes", 0, &["NODE", "NEEDS", "APPLIED", "COLLECT", "LAST WRITE", "STALE"]),
-        ("collections", 0, &["NODE", "COLLECTION", "STATE", "CONTRIBUTORS", "READERS"]),
+        ("nodes", 3, &["NODE", "NEEDS", "APPLIED", "COLLECT", "MALFORMED", "LAST WRITE", "STALE"]),
+        ("collections", 3, &["NODE", "COLLECTION", "STATE", "CONTRIBUTORS", "READERS"]),
     ] {
         let finished = ask(&mesh, &[what]).expect_code(code);
         assert_eq!(cells(finished.stdout.lines().next().unwrap_or_default()), columns, "{what}");
-        assert_eq!(finished.stderr, "", "{what}");
+        let has_malformed = !["registry", "applied", "collect"].contains(&what);
+        assert_eq!(finished.stderr.contains("malformed: 1"), has_malformed, "{what}: {}", finished.stderr);
     }
     let plain = ask(&mesh, &[]).expect_code(0).stdout;
     assert!(plain.contains("verb mesh-vault.secret"), "without a word it is the registry: {plain}");
@@ -86,7 +95,11 @@ fn filters_narrow_it_and_nothing_is_said_as_such() {
     let mesh = loaded();
     let narrowed = ask(&mesh, &["needs", "--node", "attic", "--kind", "port"]).expect_code(0).stdout;
     assert_eq!(narrowed.lines().filter(|line| line.starts_with("attic")).count(), 1, "{narrowed}");
-    assert_eq!(ask(&mesh, &["needs", "--node", "*"]).expect_code(0).stdout, "nothing there\n");
+    let nobody = ask(&mesh, &["needs", "--node", "*"]).expect_code(1);
+    assert_eq!(
+        (nobody.stdout.as_str(), nobody.stderr.as_str()),
+        ("", "the mesh has no node \"*\": there are attic, cellar\n")
+    );
     let collection = ask(&mesh, &["collect", "--collection", "shell:zsh:normal"]).expect_code(0).stdout;
     assert!(collection.contains("shell:zsh:normal"), "{collection}");
 }
@@ -112,10 +125,10 @@ fn json_is_the_answer_as_it_came_one_line_a_page() {
 #[test]
 fn a_page_says_how_to_go_on_and_all_follows() {
     let mesh = loaded();
-    let page = ask(&mesh, &["needs", "--limit", "1"]).expect_code(0).stdout;
+    let page = ask(&mesh, &["needs", "--limit", "1"]).expect_code(0).stderr;
     let next = page.lines().last().expect("a last line");
     let (said, place) = next.split_once("--after ").expect("where to go on");
-    assert_eq!(said, "there is more: --all follows, or go on with ");
+    assert_eq!(said, "there is more: add --all, or go on with ");
     let rest =
         ask(&mesh, &["needs", "--limit", "1", "--after", place.trim_matches('\'')]).expect_code(0).stdout;
     assert!(rest.contains("http") && !rest.contains("licence"), "{rest}");
@@ -134,10 +147,17 @@ fn what_is_not_ok_is_3_and_what_is_ok_is_0() {
         ask(&mesh, &[what]).expect_code(0);
     }
     mesh.tester().kv_put(NEEDS, "attic.web.licence.x", "1");
-    for what in ["gaps", "drift"] {
-        for arguments in [&[what][..], &[what, "--json"]] {
-            ask(&mesh, arguments).expect_code(3);
+    for arguments in [&["gaps"][..], &["drift"], &["nodes", "--stale-after", "0s"]] {
+        if arguments[0] == "nodes" {
+            // It is stale once a second has passed.
+            let json = || ask(&mesh, &["nodes", "--json", "--stale-after", "0"]);
+            until("the node to be stale", PATIENCE, || match json() {
+                stale if stale.code() == 3 => Ok(()),
+                fresh => Err(fresh.stdout),
+            });
         }
+        ask(&mesh, arguments).expect_code(3);
+        ask(&mesh, &[arguments, &["--json"]].concat()).expect_code(3);
     }
     mesh.admin().delete_bucket(crate::support::bucket::REGISTRY);
     mesh.seat.signal("HUP");
@@ -200,13 +220,21 @@ fn a_seat_that_hangs_is_69_in_time() {
     let begun = Instant::now();
     let finished = ask(&mesh, &[]).expect_code(69);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    assert!(finished.stderr.contains("no answer came in time"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("no response came in time: look at"), "{}", finished.stderr);
     mesh.seat.thaw();
 }
 
 #[test]
 fn what_is_denied_is_77_and_named() {
     let mesh = Mesh::start();
+    let nobody = Program::new(&["ask"]).server(&mesh.server).run().expect_code(77);
+    assert!(
+        nobody
+            .stderr
+            .starts_with("the bus wants to know who asks, and no credentials were given: set NATS_USER"),
+        "{}",
+        nobody.stderr
+    );
     let wrong = Account::new("reader", "wrong");
     let finished = program(&mesh.server, &wrong, &[]).run().expect_code(77);
     assert!(finished.stderr.contains("refuses the credentials"), "{}", finished.stderr);
@@ -229,9 +257,12 @@ fn what_is_denied_is_77_and_named() {
 fn a_bus_that_is_not_there_is_69_whatever_it_is_called() {
     let long = format!("nats://credentials-{}:4222", "x".repeat(60));
     for (server, said) in [("nats://127.0.0.1:9", "refused"), (&long, "cannot be looked up")] {
+        let next = format!("look whether a nats-server runs at {server}, or name another with --server");
         let finished = Program::new(&["ask", "--server", server]).run().expect_code(69);
         assert!(
-            finished.stderr.starts_with("the bus cannot be reached: ") && finished.stderr.contains(said),
+            finished.stderr.starts_with("the bus cannot be reached: ")
+                && finished.stderr.contains(said)
+                && finished.stderr.contains(&next),
             "{}",
             finished.stderr
         );

@@ -67,6 +67,27 @@ fn a_mesh_in_order_has_nothing_wrong_and_is_left_as_it_was() {
 }
 
 #[test]
+fn it_ends_with_a_summary_and_names_the_account_it_is_meant_for() {
+    let mesh = Mesh::start();
+    let seat = check(&mesh.server, &SEAT).expect_code(0);
+    assert!(seat.stdout.contains(", as the user \"seat\"\n"), "{}", seat.stdout);
+    let last = seat.stdout.lines().last().expect("a last line");
+    assert!(last.contains(" ok, 0 wrong, ") && !last.contains("another account"), "{last}");
+
+    let other = check(&mesh.server, &ADMINISTRATOR).expect_code(1);
+    let last = other.stdout.lines().last().expect("a last line");
+    let said = "of the seat's 26 rights: is it another account? check is meant for the seat's own";
+    assert!(last.contains("the user \"administrator\" lacks ") && last.ends_with(said), "{last}");
+
+    let program = Program::new(&["check", "--json"]).server(&mesh.server).account(&SEAT);
+    let report = program.run_within(PATIENCE * 2).expect_code(0).stdout;
+    let report: serde_json::Value = serde_json::from_str(&report).expect("one line of JSON");
+    assert_eq!((&report["ok"], &report["account"]), (&json!(true), &json!("the user \"seat\"")));
+    assert_eq!(report["lines"][0]["verdict"], "ok");
+    assert!(report["lines"].as_array().expect("lines").len() > 30);
+}
+
+#[test]
 fn each_right_that_is_missing_is_named_with_the_line_that_mends_it() {
     let rights = [
         (Right::Publish, "$KV.mesh-provisioner_registry.>"),
@@ -114,7 +135,7 @@ fn without_its_inbox_the_rights_are_tried_all_the_same() {
         lines(&finished, "unknown"),
         [
             "subscribe mesh-provisioner.provisioning q: whether a seat runs cannot be told, see above",
-            "buckets: no answer can be heard without the seat's inbox",
+            "buckets: no response can be received without the seat's inbox",
         ]
     );
 }

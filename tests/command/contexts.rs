@@ -58,6 +58,36 @@ fn flags_beat_the_environment_which_beats_the_context() {
 }
 
 #[test]
+fn the_inbox_of_a_context_is_used() {
+    let mesh = Mesh::start();
+    let url = mesh.server.client_url();
+    let attic = crate::support::accounts::node("attic");
+    let context =
+        json!({"url": url, "user": attic.user, "password": attic.password, "inbox_prefix": attic.inbox});
+    let home = home(&[("attic", context)]);
+    // Its account may listen there, and has no right to ask.
+    let denied = ask(home.path(), &["--context", "attic"], &[]).expect_code(77);
+    assert!(denied.stderr.contains("\"mesh-provisioner.provisioning\""), "{}", denied.stderr);
+    let elsewhere =
+        ask(home.path(), &["--context", "attic", "--inbox-prefix", "_INBOX"], &[]).expect_code(77);
+    assert!(elsewhere.stderr.contains("no response can be received"), "{}", elsewhere.stderr);
+}
+
+#[test]
+fn a_password_on_the_command_line_is_warned_of() {
+    let mesh = Mesh::start();
+    let url = format!("nats://{}:{}@{}", READER.user, READER.password, mesh.server.address());
+    let finished = Program::new(&["ask", "registry", "--server", &url]).run().expect_code(0);
+    assert!(
+        finished.stderr.starts_with("warning: --server holds a password or token"),
+        "{}",
+        finished.stderr
+    );
+    let quiet = Program::new(&["ask", "registry"]).env("NATS_URL", &url).run().expect_code(0);
+    assert_eq!(quiet.stderr, "");
+}
+
+#[test]
 fn a_context_that_cannot_be_used_as_it_stands_is_refused_by_name() {
     let home = home(&[
         ("proxied", json!({"url": NOWHERE, "socks_proxy": "socks5://127.0.0.1:1"})),

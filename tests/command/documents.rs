@@ -53,7 +53,7 @@ fn expected(command: &str) -> (Account, &'static [i32]) {
     match command {
         "init" => (ADMINISTRATOR, &[0]),
         "check" | "plan" => (SEAT, &[0]),
-        "ask" => (READER, &[0, 3]),
+        "ask" | "status" | "why" => (READER, &[0, 3]),
         _ => (READER, &[0]),
     }
 }

@@ -7,7 +7,7 @@ use crate::support::mesh::Mesh;
 use crate::support::program::Program;
 use crate::support::setup::Setup;
 use crate::support::wait::PATIENCE;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 
 fn permissions(arguments: &[&str]) -> String {
@@ -30,7 +30,7 @@ fn printed(nodes: &[&Account], seat: &[&str]) -> Setup {
         format!("{{ user: \"{}\", password: \"{}\"\n{permissions} }}\n", account.user, account.password)
     };
     let mut users = user(&TESTER, "");
-    users += &user(&ADMINISTRATOR, r#"permissions: { publish: ["$JS.API.>"], subscribe: ["_INBOX.>"] }"#);
+    users += &user(&ADMINISTRATOR, &permissions(&["administrator"]));
     users += &user(&SEAT, &permissions(&[&["seat"], seat].concat()));
     users += &user(&READER, &permissions(&["reader"]));
     for account in nodes {
@@ -48,6 +48,13 @@ fn what_is_printed_suffices_for_seat_node_and_reader() {
     Program::new(&["check"]).server(&mesh.server).account(&SEAT).run().expect_code(0);
     Program::new(&["plan"]).server(&mesh.server).account(&SEAT).run().expect_code(0);
     let client = mesh.server.client(&attic);
+    client.kv_put(NEEDS, "attic.web.port", "{}");
+    // The administrator made the buckets, looks at them, asks the seat, and deletes what is malformed.
+    for command in [&["init"][..], &["plan"], &["ask", "nodes"]] {
+        let code = Program::new(command).server(&mesh.server).account(&ADMINISTRATOR).run().code();
+        assert_eq!(code, if command[0] == "ask" { 3 } else { 0 }, "{command:?}");
+    }
+    mesh.admin().kv_delete(NEEDS, "attic.web.port");
     client.kv_put(NEEDS, "attic.web.port.http", "{}");
     client.kv_put(APPLIED, "attic.web", "{}");
     client.kv_put(COLLECT, "attic.sites.web", "{}");
@@ -83,7 +90,9 @@ fn a_reply_prefix_of_the_seat_lets_it_answer_there() {
 #[test]
 fn an_unknown_role_is_usage() {
     for (arguments, said) in [
-        (&["nobody"][..], "unknown role"),
+        (&["administrater"][..], "unknown role \"administrater\": did you mean administrator?"),
+        (&["reader", "attic"], "\"attic\" is one word too many"),
+        (&["reader", "--format", "yaml"], "nats, nsc or json"),
         (&["node"], "takes the node's name"),
         (&["node", ""], "is empty"),
         (&["vault", "--provider", "postgres"], "is for node and controller alone"),
@@ -93,4 +102,24 @@ fn an_unknown_role_is_usage() {
         let finished = Program::new(&["permissions"]).args(arguments).run().expect_code(64);
         assert!(finished.stderr.contains(said) && finished.stdout.is_empty(), "{arguments:?}: {finished:?}");
     }
+}
+
+#[test]
+fn rights_are_printed_for_nsc_and_as_json_too() {
+    let nsc = permissions(&["node", "attic", "--format", "nsc"]);
+    let mut lines = nsc.lines();
+    assert_eq!(lines.next(), Some("nsc add user --name 'attic' \\"));
+    for line in [
+        "  --allow-pub '$KV.mesh-provisioner_needs.attic.>' \\",
+        "  --allow-pub '$KV.mesh-provisioner_collect.attic.>' \\",
+        "  --allow-sub '_INBOX_mesh.node.attic.>'",
+    ] {
+        assert!(nsc.lines().any(|other| other == line), "{line} is not in\n{nsc}");
+    }
+    let printed = permissions(&["node", "attic"]);
+    let subjects = printed.lines().filter(|line| line.trim().starts_with('"')).count();
+    assert_eq!(lines.count(), subjects, "one line for each right");
+    let rights: Value = serde_json::from_str(&permissions(&["reader", "--format=json"])).expect("JSON");
+    assert_eq!(rights["pub"]["allow"][0], "mesh-provisioner.provisioning");
+    assert_eq!(rights["sub"]["allow"], json!(["_INBOX.>"]));
 }

@@ -26,7 +26,7 @@ impl Account {
     }
 }
 
-/// May use all of `$JS.API` and write no key: what `mesh-provisioner init` runs as.
+/// May use all of `$JS.API` and delete keys: what `mesh-provisioner init` runs as.
 pub(crate) const ADMINISTRATOR: Account =
     Account::shipped("administrator", "password-of-administrator", "_INBOX");
 /// What the seat runs as.

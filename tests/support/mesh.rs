@@ -46,7 +46,7 @@ impl Mesh {
         (Self { seat, server }, proxy)
     }
 
-    /// A client that may use all of `$JS.API` and write no key.
+    /// A client that may use all of `$JS.API`, and delete keys.
     #[track_caller]
     pub(crate) fn admin(&self) -> Client {
         self.server.client(&ADMINISTRATOR)

@@ -35,6 +35,8 @@ pub struct BusConfig {
     pub auth: Auth,
     /// What TLS needs beyond the system's roots, should a server ask for it.
     pub tls: Tls,
+    /// The first tokens of the inbox that this account may subscribe, if a context names them.
+    pub inbox_prefix: Option<String>,
 }
 
 /// Who we are on the bus.
@@ -124,6 +126,7 @@ struct Level {
     ca: Option<Setting>,
     cert: Option<Setting>,
     key: Option<Setting>,
+    inbox_prefix: Option<Setting>,
 }
 
 /// The process's environment, for [`load`]. A value that is not UTF-8 is kept as well as it can be, so
@@ -174,18 +177,53 @@ pub fn load(flags: &Flags, environment: &dyn Fn(&str) -> Option<String>) -> Resu
             password.name
         )));
     }
-    Ok(BusConfig { servers, auth: auth.unwrap_or(Auth::None), tls: tls(&levels, environment)? })
+    Ok(BusConfig {
+        servers,
+        auth: auth.unwrap_or(Auth::None),
+        tls: tls(&levels, environment)?,
+        inbox_prefix: inbox_prefix(&levels)?,
+    })
 }
 
-/// Files with secrets in them that others than their owner can read: a sentence each, for the log.
-pub fn warnings(connection: &BusConfig) -> Vec<String> {
-    let auth = match &connection.auth {
+fn inbox_prefix(levels: &[Level]) -> Result<Option<String>, ConfigError> {
+    let Some(setting) = levels.iter().find_map(|level| level.inbox_prefix.as_ref()) else { return Ok(None) };
+    match check_inbox_prefix(&setting.value) {
+        Ok(()) => Ok(Some(setting.value.clone())),
+        Err(why) => Err(ConfigError(format!("{}: {why}", setting.name))),
+    }
+}
+
+/// Whether a text can be the first tokens of an inbox.
+pub fn check_inbox_prefix(text: &str) -> Result<(), String> {
+    let is_token = |token: &str| {
+        !token.is_empty()
+            && !token.contains(|c: char| matches!(c, '*' | '>') || c.is_whitespace() || c.is_control())
+    };
+    if text.split('.').all(is_token) && !text.starts_with('$') {
+        return Ok(());
+    }
+    Err(format!(
+        "{text:?} is not an inbox prefix: give the first tokens of an inbox that the account may subscribe, such as _INBOX_attic, without wildcards"
+    ))
+}
+
+/// What others than the operator can read of the secrets: a sentence each, for the log. They are in a file that others
+/// can read, or in an argument of the process.
+pub fn warnings(flags: &Flags, config: &BusConfig) -> Vec<String> {
+    let auth = match &config.auth {
         Auth::Creds(path) => files::exposed("creds", path),
         Auth::Nkey(path) => files::exposed("nkey", path),
         Auth::None | Auth::UserPassword { .. } | Auth::Token(_) => None,
     };
-    let key = connection.tls.key.as_ref().and_then(|path| files::exposed("TLS key", path));
-    auth.into_iter().chain(key).collect()
+    let key = config.tls.key.as_ref().and_then(|path| files::exposed("TLS key", path));
+    let in_url = flags.server.as_ref().and_then(|urls| match parse_list(urls) {
+        Ok((_, Some(_))) => Some(
+            "--server holds a password or token, and every user of this machine can read the arguments of a process: put it into NATS_URL, NATS_PASSWORD or a file"
+                .to_owned(),
+        ),
+        _ => None,
+    });
+    auth.into_iter().chain(key).chain(in_url).collect()
 }
 
 fn flag(name: &str, value: Option<&String>) -> Result<Option<Setting>, ConfigError> {
@@ -214,6 +252,7 @@ impl Level {
             key: flag("--tls-key", flags.tls_key.as_ref())?,
             password: None,
             token: None,
+            inbox_prefix: None,
         };
         Ok(level.with_password(password))
     }
@@ -230,6 +269,7 @@ impl Level {
             ca: variable("NATS_CA"),
             cert: variable("NATS_CERT"),
             key: variable("NATS_KEY"),
+            inbox_prefix: None,
         }
     }
 
@@ -430,6 +470,7 @@ mod tests {
             servers: vec![Address { tls: false, host: "127.0.0.1".to_owned(), port: 4222 }],
             auth: Auth::None,
             tls: Tls::default(),
+            inbox_prefix: None,
         };
         assert_eq!(Home::new().load(&[]), Ok(local.clone()));
         assert_eq!(load(&Flags::default(), &|_| None), Ok(local.clone()));
@@ -619,6 +660,7 @@ mod tests {
         let home = Home::new();
         let creds = home.path.join("creds");
         let given = home.load(&[("--creds", "~/creds")]).unwrap();
+        let warnings = |config| warnings(&Flags::default(), config);
         assert_eq!(warnings(&given), Vec::<String>::new());
         fs::set_permissions(Path::new(&creds), PermissionsExt::from_mode(0o644)).unwrap();
         assert_eq!(
@@ -627,5 +669,41 @@ mod tests {
                 "the creds file {creds:?} has mode 0644: others than its owner can read it (chmod 600)"
             )]
         );
+    }
+
+    #[test]
+    fn a_password_on_the_command_line_is_warned_of() {
+        let said = |server: &str| {
+            let flags = Flags { server: Some(server.to_owned()), ..Flags::default() };
+            warnings(&flags, &load(&flags, &|_| None).unwrap())
+        };
+        assert_eq!(said("nats://bus"), Vec::<String>::new());
+        for server in ["nats://u:hush@bus", "nats://hush@bus"] {
+            let said = said(server);
+            assert!(
+                said.len() == 1 && said[0].contains("NATS_PASSWORD") && !said[0].contains("hush"),
+                "{said:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_context_may_name_the_inbox() {
+        let home = Home::new()
+            .context("lab", r#"{"inbox_prefix":"_INBOX_me"}"#)
+            .context("bad", r#"{"inbox_prefix":"_INBOX.>"}"#);
+        assert_eq!(home.load(&[("--context", "lab")]).unwrap().inbox_prefix.as_deref(), Some("_INBOX_me"));
+        assert!(home.error(&[("--context", "bad")]).starts_with("inbox_prefix in the context \"bad\": "));
+        assert_eq!(home.load(&[]).unwrap().inbox_prefix, None);
+    }
+
+    #[test]
+    fn an_inbox_prefix_is_tokens_without_wildcards() {
+        for good in ["_INBOX", "_INBOX_attic", "_MY.inbox"] {
+            assert_eq!(check_inbox_prefix(good), Ok(()));
+        }
+        for bad in ["", ".", "_INBOX.", "_INBOX.>", "*", "a b", "$SYS", "a\r\nPUB b"] {
+            assert!(check_inbox_prefix(bad).is_err(), "{bad}");
+        }
     }
 }

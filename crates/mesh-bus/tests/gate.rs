@@ -66,7 +66,7 @@ struct Behind {
 fn behind() -> Behind {
     let (port, peers) = Peer::start();
     let servers = vec![Address { tls: false, host: "127.0.0.1".to_owned(), port }];
-    let settings = Arc::new(BusConfig { servers, auth: Auth::None, tls: Tls::default() });
+    let settings = Arc::new(BusConfig { servers, auth: Auth::None, tls: Tls::default(), inbox_prefix: None });
     let entered =
         gate::enter(&settings.servers[0], &settings, "test", &["inbox.*".to_owned()], &|_| {}).unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -242,7 +242,7 @@ fn a_flush_that_waits_is_released_by_the_end_of_the_server() {
 fn a_stranger_at_the_door_is_turned_away() {
     let (port, _peers) = Peer::start();
     let servers = vec![Address { tls: false, host: "127.0.0.1".to_owned(), port }];
-    let settings = Arc::new(BusConfig { servers, auth: Auth::None, tls: Tls::default() });
+    let settings = Arc::new(BusConfig { servers, auth: Auth::None, tls: Tls::default(), inbox_prefix: None });
     let entered = gate::enter(&settings.servers[0], &settings, "test", &[], &|_| {}).unwrap();
     let gate = entered.start(Arc::new(|_| {})).unwrap();
     let door = gate.url().trim_start_matches("nats://").to_owned();

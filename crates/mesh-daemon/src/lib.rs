@@ -1,12 +1,16 @@
-//! What every program of the mesh has from the machine that it runs on: log, terminal, signals, service manager,
+//! What every program of the mesh has from the machine that it runs on: command line, log, terminal, signals, service manager,
 //! status file and exit codes. Nothing here knows what the program does.
 
+pub mod arguments;
+pub mod duration;
 pub mod exit;
 pub mod log;
 pub mod notify;
 pub mod output;
 pub mod panic;
+pub mod screen;
 pub mod signals;
 pub mod status;
+pub mod table;
 pub mod terminal;
 pub mod time;

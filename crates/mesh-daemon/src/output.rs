@@ -3,6 +3,7 @@
 use crate::exit::Exit;
 use crate::terminal::escape;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Prints to stdout.
 pub fn print(text: &str) -> Exit {
@@ -12,6 +13,10 @@ pub fn print(text: &str) -> Exit {
 /// Prints to stdout; the error is how to end, if there is no use in going on. A reader that went away has had enough.
 pub fn print_on(text: &str) -> Result<(), Exit> {
     let mut stdout = io::stdout().lock();
+    if STARTED_CLOSED.load(Ordering::Relaxed) {
+        complain("cannot write to the standard output: it is closed");
+        return Err(Exit::Failed);
+    }
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Exit::Done;
@@ -19,6 +24,18 @@ pub fn print_on(text: &str) -> Result<(), Exit> {
         complain(&format!("cannot write to the standard output: {error}"));
         Exit::Failed
     })
+}
+
+/// Whether the program was started without a standard output (`>&-`).
+///
+/// The standard library opens `/dev/null` in its place before `main`, so that a write goes nowhere and succeeds. So it
+/// is looked at earlier still.
+static STARTED_CLOSED: AtomicBool = AtomicBool::new(false);
+
+#[ctor::ctor]
+fn look_at_stdout() {
+    let is_open = rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_ok();
+    STARTED_CLOSED.store(!is_open, Ordering::Relaxed);
 }
 
 /// Says to a person what went wrong, on stderr.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal};
+use std::sync::OnceLock;
 
 /// Replaces every character that could end the line, steer a terminal or turn the reading direction around:
 /// a newline becomes `\n`, ESC `\u{1b}`. Text without one is given back as it is.
@@ -61,21 +62,62 @@ impl Style {
     }
 }
 
-/// Whether text is painted at all: on a terminal, unless `NO_COLOR` is set.
+/// When text is painted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Color {
+    /// On a terminal that can, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Color {
+    /// Reads `--color`.
+    pub fn parse(word: &str) -> Result<Self, String> {
+        match word {
+            "auto" => Ok(Color::Auto),
+            "always" => Ok(Color::Always),
+            "never" => Ok(Color::Never),
+            _ => Err(format!("{word:?} is not one of auto, always, never")),
+        }
+    }
+
+    /// Keeps to it from now on. The first word counts.
+    pub fn choose(self) {
+        CHOSEN.set(self).ok();
+    }
+}
+
+/// What the person chose with `--color`.
+static CHOSEN: OnceLock<Color> = OnceLock::new();
+
+/// Whether text is painted at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paint {
     on: bool,
 }
 
 impl Paint {
-    /// As stdout wants it.
+    /// As stdout wants it, and as was chosen.
     pub fn of_stdout() -> Self {
-        Paint::of(io::stdout().is_terminal())
+        let variable = |name: &str| std::env::var_os(name).unwrap_or_default();
+        let can = variable("NO_COLOR").is_empty() && variable("TERM") != "dumb";
+        let chosen = CHOSEN.get().copied().unwrap_or_default();
+        Paint {
+            on: match chosen {
+                Color::Auto => io::stdout().is_terminal() && can,
+                Color::Always => true,
+                Color::Never => false,
+            },
+        }
     }
 
-    /// For an output that is a terminal or not.
-    pub fn of(is_terminal: bool) -> Self {
-        Paint { on: is_terminal && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()) }
+    /// Painted or not, whatever the output is.
+    pub const fn of(on: bool) -> Self {
+        Paint { on }
     }
 
     /// `text`, which must be safe on a terminal already, in `style`.

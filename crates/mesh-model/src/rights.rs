@@ -7,6 +7,7 @@
 
 use crate::bucket::Bucket;
 use crate::name::{self, NotAName};
+use serde_json::json;
 use std::fmt::Write;
 
 /// The first tokens of inboxes that a service always answers: those of the client libraries and of reply mappings, and
@@ -259,12 +260,48 @@ impl Rights {
         }
     }
 
-    /// The rights of an administrator, who makes the buckets and writes no key.
+    /// The rights of an administrator, who makes the buckets, deletes malformed keys of them, and asks the seat.
     pub fn of_administrator() -> Self {
         Rights {
-            publish: vec![Group::new("", ["$JS.API.>".to_owned()])],
+            publish: vec![
+                Group::new("Makes and mends the buckets.", ["$JS.API.>".to_owned()]),
+                Group::new(
+                    "Deletes malformed keys, with `nats kv del`.",
+                    Bucket::ALL.map(|bucket| format!("$KV.{}.>", bucket.name())),
+                ),
+                Group::new("Asks the seat.", [PROVISIONING.to_owned()]),
+            ],
             subscribe: vec![Group::new("", ["_INBOX.>".to_owned()])],
         }
+    }
+
+    fn subjects(groups: &[Group]) -> impl Iterator<Item = &str> {
+        groups.iter().flat_map(|group| &group.subjects).map(String::as_str)
+    }
+
+    /// The rights as the command line that makes a user with them with `nsc`.
+    pub fn to_nsc(&self, user: &str) -> String {
+        let mut text = format!("nsc add user --name {}", shell_word(user));
+        for (list, groups) in [("pub", &self.publish), ("sub", &self.subscribe)] {
+            if groups.is_empty() {
+                // An empty list allows everything.
+                write!(text, " \\\n  --deny-{list} '>'").ok();
+            }
+            for subject in Rights::subjects(groups) {
+                write!(text, " \\\n  --allow-{list} {}", shell_word(subject)).ok();
+            }
+        }
+        text.push('\n');
+        text
+    }
+
+    /// The rights as JSON, as a user's JWT has them.
+    pub fn to_json(&self) -> String {
+        let list = |groups: &[Group]| match groups {
+            [] => json!({"deny": [">"]}),
+            groups => json!({"allow": Rights::subjects(groups).collect::<Vec<_>>()}),
+        };
+        format!("{}\n", json!({"pub": list(&self.publish), "sub": list(&self.subscribe)}))
     }
 
     /// The rights as a block of a nats-server's configuration, for a user.
@@ -323,6 +360,11 @@ fn serves(inbox: Inbox<'_>, verb: &str, service: &str) -> Vec<Group> {
         ),
         Group::new("", monitoring),
     ]
+}
+
+/// A word in quotes for a shell.
+fn shell_word(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// A string as the server's configuration reads it.

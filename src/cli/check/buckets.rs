@@ -3,6 +3,7 @@
 use super::rights::refused_write;
 use super::{Line, Report, Verdict};
 use crate::cli::init;
+use crate::cli::query::acknowledged;
 use crate::seat::Cause;
 use mesh_bus::client::{CallError, Client};
 use mesh_jetstream::api::{ApiError, STREAM_INFO};
@@ -22,8 +23,9 @@ pub(super) fn tried(client: &mut Client, report: &mut Report) {
     let mut buckets = Vec::new();
     for bucket in Bucket::ALL {
         let line = bucket_line(client, bucket);
-        report.say(&line);
-        buckets.push((bucket.name(), line.verdict));
+        let verdict = line.verdict;
+        report.say(line);
+        buckets.push((bucket.name(), verdict));
     }
     let mut told: Vec<&Source<'_>> = Vec::new();
     for entry in &registry::ENTRIES {
@@ -34,7 +36,7 @@ pub(super) fn tried(client: &mut Client, report: &mut Report) {
         let kinds = registry::ENTRIES.iter().filter(|other| other.source == entry.source);
         let kinds: Vec<&str> = kinds.map(|other| other.kind).collect();
         let kinds = kinds.join(", ");
-        report.say(&match &entry.source {
+        report.say(match &entry.source {
             Source::Verb { verb } => verb_line(client, &kinds, verb, entry.module),
             Source::Bucket { bucket, .. } => {
                 let ours = buckets.iter().find(|(name, _)| name == bucket).map(|(_, verdict)| *verdict);
@@ -54,7 +56,7 @@ fn bucket_line(client: &mut Client, bucket: Bucket) -> Line {
     let subjects = json!([format!("{}>", Kv::new(bucket.name()).subject_prefix())]);
     if config["subjects"] != subjects {
         let how = format!(
-            "its stream takes {} where the bucket's subjects are {subjects}: make it anew, with mesh-provisioner init",
+            "its stream takes {} where the bucket's subjects are {subjects}: delete it, and run mesh-provisioner init",
             config["subjects"]
         );
         return Line::wrong(what, how);
@@ -85,7 +87,7 @@ fn write(client: &mut Client) -> Result<(), String> {
         WriteAnswer::Conflict => Ok(()),
         WriteAnswer::Refused(error) => Err(format!("the bus refuses every write: {error}: mend its stream")),
         WriteAnswer::Stored(sequence) => Err(format!(
-            "the bus stored a write that expected another sequence (as {sequence}): its stream is no bucket, make it anew with mesh-provisioner init"
+            "the bus stored a write that expected another sequence (as {sequence}): its stream is not a key-value bucket: delete it, and run mesh-provisioner init"
         )),
         WriteAnswer::Unknown(why) => Err(format!("the answer to a write cannot be read: {why}")),
     }
@@ -115,13 +117,16 @@ fn lead_line(client: &mut Client, kinds: &str, bucket: &str, module: &str, ours:
 fn verb_line(client: &mut Client, kinds: &str, verb: &str, module: &str) -> Line {
     let what = format!("{kinds} by verb {verb}");
     match client.call(verb, Vec::new(), Vec::new(), PATIENCE) {
-        Ok(_) => Line::ok(what, ""),
+        Ok(reply) => match acknowledged(&reply.body, verb) {
+            Some(why) => Line::wrong(what, why),
+            None => Line::ok(what, ""),
+        },
         Err(CallError::Denied(_)) => Line::unknown(what, "this account may not ask"),
         Err(CallError::NoResponders) => {
             Line::wrong(what, format!("nobody answers: start the module {module}"))
         }
         Err(CallError::Silent) => {
-            Line::wrong(what, format!("no answer in time: look at the module {module}"))
+            Line::wrong(what, format!("no response in time: look at the module {module}"))
         }
         Err(CallError::Lost(why)) => Line::wrong(what, format!("the connection broke: {why}")),
     }

@@ -119,6 +119,7 @@ fn parse(text: &[u8], name: &str) -> Result<Level, ConfigError> {
         ca: take("ca")?,
         cert: take("cert")?,
         key: take("key")?,
+        inbox_prefix: take("inbox_prefix")?,
     };
     if let Some((field, _)) = fields.iter().find(|(_, value)| !is_empty(value)) {
         return Err(at_fault(format!(
@@ -190,7 +191,6 @@ mod tests {
         for (text, words) in [
             (r#"{"tls_first":true}"#, "tls_first"),
             (r#"{"socks_proxy":"socks5://p"}"#, "socks_proxy"),
-            (r#"{"inbox_prefix":"_INBOX_me"}"#, "inbox_prefix"),
             (r#"{"jetstream_domain":"leaf"}"#, "jetstream_domain"),
             (r#"{"user_jwt":"eyJ0"}"#, "user_jwt"),
             (r#"{"nsc":"nsc://o/a/u"}"#, "nsc"),

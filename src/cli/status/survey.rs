@@ -1,0 +1,241 @@
+//! What the seat says of the whole mesh.
+
+use crate::cli::query::{CollectionRow, Health, ModuleRow, Need, NoAnswer, NodeRow, Seat, about};
+use crate::wire::request::{self, What};
+use mesh_daemon::time;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+/// A need may wait this long before that is not well: values take a moment to arrive.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The whole mesh.
+#[derive(Debug)]
+pub(super) struct Survey {
+    pub(super) health: Health,
+    pub(super) modules: Vec<ModuleRow>,
+    /// Needs whose kind nobody answers.
+    pub(super) gaps: Vec<Need>,
+    /// Needs that wait for a value, and why.
+    pub(super) waiting: Vec<(Need, String)>,
+    pub(super) nodes: Vec<NodeRow>,
+    /// How long without a write makes a node stale, if it was asked for.
+    pub(super) stale_after: Option<Duration>,
+    pub(super) collections: Vec<CollectionRow>,
+    /// Malformed keys in all three buckets of the nodes.
+    pub(super) malformed: usize,
+    pub(super) now: SystemTime,
+}
+
+impl Survey {
+    /// Asks the seat everything.
+    pub(super) fn make(
+        seat: &mut Seat,
+        stale_after: Option<Duration>,
+        now: SystemTime,
+    ) -> Result<Self, NoAnswer> {
+        let all = |what| about(what, None, None);
+        let nodes = request::Ask { stale_after: stale_after.map(|time| time.as_secs()), ..all(What::Nodes) };
+        let health = seat.health()?;
+        let nodes = seat.all(&nodes)?;
+        let needs = seat.all::<Need>(&all(What::Needs))?.entries.into_iter();
+        let waiting = needs.filter_map(|need| need.waits().map(|why| (need, why))).collect();
+        Ok(Survey {
+            health,
+            modules: seat.all(&all(What::Drift))?.entries,
+            // Since the seat may come to name needs that wait among the gaps, those are told apart by what they lack.
+            gaps: seat.all::<Need>(&all(What::Gaps))?.entries,
+            waiting,
+            stale_after,
+            collections: seat.all(&all(What::Collections))?.entries,
+            malformed: nodes.malformed_total,
+            nodes: nodes.entries,
+            now,
+        })
+    }
+
+    /// Whether all is well.
+    pub(super) fn is_ok(&self) -> bool {
+        self.health.ready
+            && self.modules.iter().all(|module| module.state == "current")
+            && self.gaps.is_empty()
+            && !self.waiting.iter().any(|(need, _)| self.waits_long(need))
+            && self.stale().next().is_none()
+            && self.collections.iter().all(|collection| collection.state == "read")
+            && self.malformed == 0
+    }
+
+    /// How long ago a time of the bus was.
+    pub(super) fn age(&self, at: &str) -> Duration {
+        time::parse(at).ok().and_then(|then| self.now.duration_since(then).ok()).unwrap_or_default()
+    }
+
+    /// Whether a need waits for longer than values take to arrive.
+    pub(super) fn waits_long(&self, need: &Need) -> bool {
+        self.age(&need.at) > PATIENCE
+    }
+
+    /// The nodes that are stale.
+    pub(super) fn stale(&self) -> impl Iterator<Item = &NodeRow> {
+        self.nodes.iter().filter(|node| node.stale == Some(true))
+    }
+
+    /// How many modules are in each state, or collections.
+    pub(super) fn count<'a>(states: impl Iterator<Item = &'a str>) -> BTreeMap<&'a str, usize> {
+        let mut counts = BTreeMap::new();
+        for state in states {
+            *counts.entry(state).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The nodes with malformed keys, and how many; the last is for keys that name no node.
+    pub(super) fn malformed_by_node(&self) -> (Vec<(&str, usize)>, usize) {
+        let those = self.nodes.iter().filter(|node| node.malformed > 0);
+        let those: Vec<(&str, usize)> = those.map(|node| (node.node.as_str(), node.malformed)).collect();
+        let named = those.iter().map(|(_, number)| number).sum();
+        let rest = self.malformed.saturating_sub(named);
+        (those, rest)
+    }
+
+    /// As one line of JSON.
+    pub(super) fn to_json(&self) -> String {
+        let (malformed, rest) = self.malformed_by_node();
+        let need = |need: &Need| json!({"key": need.key, "node": need.node, "module": need.module, "kind": need.kind, "name": need.name, "at": need.at});
+        let waiting = self.waiting.iter().map(|(waiting, why)| {
+            let mut waiting = need(waiting);
+            waiting["why"] = json!(why);
+            waiting
+        });
+        let modules = self.modules.iter().filter(|module| module.state != "current").map(|module| {
+            json!({"node": module.node, "module": module.module, "state": module.state, "needs": module.needs,
+                   "needed_at": module.needed_at, "applied_at": module.applied_at})
+        });
+        let collections = self
+            .collections
+            .iter()
+            .filter(|collection| collection.state != "read")
+            .map(|row| json!({"node": row.node, "collection": row.collection, "state": row.state}));
+        let status = json!({
+            "ok": self.is_ok(),
+            "seat": {
+                "ready": self.health.ready, "missing": self.health.missing, "server": self.health.server,
+                "uptime_seconds": self.health.uptime_seconds,
+                "id": self.health.seat.as_ref().map(|seat| &seat.id),
+                "version": self.health.seat.as_ref().map(|seat| &seat.version),
+            },
+            "modules": Survey::count(self.modules.iter().map(|module| module.state.as_str())),
+            "not_current": modules.collect::<Vec<_>>(),
+            "gaps": self.gaps.iter().map(need).collect::<Vec<_>>(),
+            "waiting": waiting.collect::<Vec<_>>(),
+            "nodes": self.nodes.len(),
+            "stale": self.stale().map(|node| &node.node).collect::<Vec<_>>(),
+            "collections": Survey::count(self.collections.iter().map(|row| row.state.as_str())),
+            "not_read": collections.collect::<Vec<_>>(),
+            "malformed": malformed.into_iter().collect::<BTreeMap<_, _>>(),
+            "malformed_without_node": rest,
+        });
+        format!("{status}\n")
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::cli::status) const AT: &str = "2023-11-14T22:11:20Z";
+
+    /// A mesh in which something of each kind is not well.
+    pub(in crate::cli::status) fn survey() -> Survey {
+        let health = r#"{"ready":true,"missing":[],"server":"nats://h:4222","uptime_seconds":7200,"other_seats":[],"counters":{"requests":5}}"#;
+        let module = |node: &str, module: &str, state: &str, applied: Option<&str>| ModuleRow {
+            node: node.to_owned(),
+            module: module.to_owned(),
+            state: state.to_owned(),
+            needs: 3,
+            needed_at: Some(AT.to_owned()),
+            applied_at: applied.map(str::to_owned),
+        };
+        let need = |node: &str, kind: &str| -> Need {
+            serde_json::from_str(&format!(
+                r#"{{"key":"{node}.web.{kind}.x","node":"{node}","module":"web","kind":"{kind}","name":"x","revision":1,"at":"{AT}"}}"#
+            ))
+            .unwrap()
+        };
+        let node = |name: &str, malformed: usize, stale: Option<bool>| NodeRow {
+            node: name.to_owned(),
+            malformed,
+            age_seconds: Some(120),
+            stale,
+        };
+        Survey {
+            health: serde_json::from_str(health).unwrap(),
+            modules: vec![
+                module("attic", "web", "current", Some(AT)),
+                module("attic", "backup", "never", None),
+                module("cellar", "web", "unapplied", Some(AT)),
+            ],
+            gaps: vec![need("attic", "licence")],
+            waiting: vec![(need("cellar", "secret"), "no responder".to_owned())],
+            nodes: vec![node("attic", 2, Some(false)), node("cellar", 0, Some(true))],
+            stale_after: Some(Duration::from_secs(60)),
+            collections: vec![CollectionRow {
+                node: "attic".to_owned(),
+                collection: "motd".to_owned(),
+                state: "unfed".to_owned(),
+                contributors: vec![],
+                readers: vec!["web".to_owned()],
+            }],
+            malformed: 3,
+            now: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
+        }
+    }
+
+    /// One in which all is well.
+    pub(in crate::cli::status) fn well() -> Survey {
+        let mut well =
+            Survey { gaps: vec![], waiting: vec![], collections: vec![], malformed: 0, ..survey() };
+        well.modules.truncate(1);
+        for node in &mut well.nodes {
+            (node.malformed, node.stale) = (0, Some(false));
+        }
+        well
+    }
+
+    #[test]
+    fn each_thing_that_is_wrong_is_enough() {
+        assert!(well().is_ok());
+        let wrong: [fn(Survey) -> Survey; 7] = [
+            |well| Survey { gaps: survey().gaps, ..well },
+            |well| Survey { waiting: survey().waiting, ..well },
+            |well| Survey { nodes: survey().nodes, ..well },
+            |well| Survey { collections: survey().collections, ..well },
+            |well| Survey { malformed: 1, ..well },
+            |well| Survey { modules: survey().modules, ..well },
+            |well| Survey { health: Health { ready: false, ..well.health }, ..well },
+        ];
+        assert!(wrong.into_iter().all(|wrong| !wrong(well()).is_ok()));
+        // A value takes a moment to arrive.
+        let young = |mut survey: Survey| {
+            survey.now -= Duration::from_secs(60);
+            survey
+        };
+        assert!(young(Survey { waiting: survey().waiting, ..well() }).is_ok());
+    }
+
+    #[test]
+    fn malformed_keys_that_name_no_node_are_counted_apart() {
+        assert_eq!(survey().malformed_by_node(), (vec![("attic", 2)], 1));
+    }
+
+    #[test]
+    fn json_says_the_same() {
+        let status: serde_json::Value = serde_json::from_str(&survey().to_json()).unwrap();
+        assert_eq!(status["ok"], false);
+        assert_eq!(status["modules"], json!({"current": 1, "never": 1, "unapplied": 1}));
+        assert_eq!(status["waiting"][0]["why"], "no responder");
+        assert_eq!(status["malformed"], json!({"attic": 2}));
+        assert_eq!(status["stale"], json!(["cellar"]));
+    }
+}
