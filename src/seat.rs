@@ -17,14 +17,13 @@ mod health;
 mod index;
 mod known;
 mod listing;
-mod notice;
 mod pass;
 mod plan;
 mod presence;
 mod question;
-mod reply;
 mod requests;
 mod scan;
+mod topic;
 mod values;
 
 pub use action::Action;
@@ -34,21 +33,22 @@ pub use health::{Counters, Health, PassHealth, RegistryHealth};
 pub use plan::{Change, Plan, Planning, show, unnameable};
 pub use presence::OtherSeat;
 pub use question::Slot;
-pub use reply::check_prefix;
 
-use crate::wire::answer::Identity;
-use crate::wire::service::{Monitor, Work};
-use crate::wire::{INBOX, VERB};
+use crate::wire::PROVISIONING;
 use bulk::Bulk;
 use calls::{Calls, Owner};
 use connection::Link;
 use log::Level;
-use notice::{Notices, Topic};
+use mesh_model::provisioner::{INBOX, VERB};
+use mesh_service::identity::Identity;
+use mesh_service::log_limit::LogLimiter;
+use mesh_service::services::Work;
 use pass::{Line, Pass};
 use presence::Presence;
 use requests::Requests;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use topic::Topic;
 
 /// How long a seat that ends answers what is under way.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -86,7 +86,7 @@ pub struct Seat {
     pass: Pass,
     presence: Presence,
     stopping: Option<Duration>,
-    notices: Notices,
+    log_limiter: LogLimiter<Topic>,
     counters: Counters,
     work: Work,
     last_bus_error: Option<String>,
@@ -115,7 +115,7 @@ impl Seat {
             pass: Pass::new(settings.every),
             presence: Presence::default(),
             stopping: None,
-            notices: Notices::default(),
+            log_limiter: LogLimiter::default(),
             counters: Counters::default(),
             work: Work::default(),
             last_bus_error: None,
@@ -224,7 +224,8 @@ impl Seat {
     }
 
     fn notice(&mut self, level: Level, topic: Topic, key: &str, text: &str, now: Duration) {
-        self.actions.extend(self.notices.say(level, topic, key, text, now));
+        let line = self.log_limiter.line(topic, key, text, now);
+        self.actions.extend(line.map(|line| Action::Say(level, line)));
     }
 
     /// A number from 0 up to 1, another one each time (splitmix64).
@@ -278,7 +279,7 @@ impl Seat {
     /// The subjects that a connection subscribes, in this order: its inbox, the verb, the services API.
     pub fn subscriptions(&self) -> Vec<String> {
         let answers = format!("{}.*", self.inbox());
-        let monitoring = Monitor::subjects(&self.settings.identity.id);
+        let monitoring = PROVISIONING.monitored(&self.settings.identity.id);
         [answers, VERB.to_owned()].into_iter().chain(monitoring).collect()
     }
 

@@ -3,8 +3,6 @@
 //! One thread, one select. Nothing here waits for the bus: the link's own thread does.
 
 use crate::seat::{self, Action, Event, Seat};
-use crate::wire::answer::Identity;
-use crate::wire::{QUEUE, SERVICE};
 use ::log::{error, log, warn};
 use crossbeam_channel::{Receiver, Select, never};
 use mesh_bus::config::BusConfig;
@@ -18,6 +16,8 @@ use mesh_daemon::signals::Signal;
 use mesh_daemon::status::StatusFile;
 use mesh_daemon::time::rfc3339;
 use mesh_jetstream::message::Outgoing;
+use mesh_model::provisioner::{QUEUE, SERVICE};
+use mesh_service::identity::Identity;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;

@@ -1,21 +1,24 @@
-//! What crosses the bus, as text and back. Nothing here knows how it gets there.
+//! What crosses the bus between clients and the seat, as text and back. Nothing here knows how it gets there.
 
 pub mod answer;
 pub mod reason;
 pub mod request;
-pub mod service;
 mod strict;
 
-use mesh_model::rights;
+use mesh_model::provisioner::{INBOX, QUEUE, SERVICE, VERB};
+use mesh_service::reply_guard::ReplyGuard;
+use mesh_service::services::Service;
 
-/// The verb that the seat answers.
-pub const VERB: &str = rights::PROVISIONING;
+/// The service that the seat is.
+pub const PROVISIONING: Service = Service {
+    name: SERVICE,
+    description: "Tells what every module on every node needs, what is applied where, what is in every collection, and which domain answers which kind",
+    endpoint: "provisioning",
+    verb: VERB,
+    queue: QUEUE,
+    request_schema: "io.mesh.provisioner.v1.request",
+    response_schema: "io.mesh.provisioner.v1.response",
+};
 
-/// The queue group of the verb: one answer for each request, however many seats there are.
-pub const QUEUE: &str = rights::QUEUE;
-
-/// The service's name, and the first token of everything that is its own.
-pub const SERVICE: &str = "mesh-provisioner";
-
-/// What the seat's private inbox starts with. No other account may subscribe it.
-pub const INBOX: &str = "_INBOX_mesh.provisioner";
+/// Which reply subjects the seat answers under.
+pub const REPLIES: ReplyGuard = ReplyGuard { service: SERVICE, inbox: INBOX };

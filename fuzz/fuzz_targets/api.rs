@@ -10,13 +10,13 @@ use mesh_jetstream::stream_info;
 use mesh_model::bucket::Bucket;
 use mesh_model::object::Object;
 use mesh_provisioner::wire::answer::{Entry, Value};
-use mesh_provisioner::wire::service::parse_ping;
+use mesh_provisioner::wire::PROVISIONING;
 
 fuzz_target!(|body: &[u8]| {
     for bucket in Bucket::ALL {
         let _ = keys::parse(Kv::new(bucket.name()), body);
     }
-    let _ = (stream_info::parse_config(body), parse_ping(body), stream_info::parse(body));
+    let _ = (stream_info::parse_config(body), PROVISIONING.parse_ping(body), stream_info::parse(body));
     if let WriteAnswer::Stored(sequence) = parse_write(Kv::new(Bucket::Registry.name()), body) {
         assert_ne!(sequence, 0);
     }

@@ -7,7 +7,6 @@ mod rights;
 use super::connect::{Environment, account, settings};
 use super::connecting;
 use super::permissions::parse_prefix;
-use crate::wire;
 use argh::{ArgsInfo, FromArgs};
 use mesh_bus::client::{Client, ConnectError};
 use mesh_bus::config::BusConfig;
@@ -16,6 +15,7 @@ use mesh_daemon::exit::Exit;
 use mesh_daemon::output::print;
 use mesh_daemon::screen::{Screen, wrap};
 use mesh_daemon::terminal::{Paint, Style, escape};
+use mesh_model::provisioner::INBOX;
 use mesh_model::rights::Rights;
 use serde_json::json;
 
@@ -67,7 +67,7 @@ impl Check {
         }
         report.say(rights::tried_verb(settings.clone(), &trial, &id));
         trial.close();
-        match Client::connect(settings.clone(), super::connect::CLIENT, &[wire::INBOX], &id) {
+        match Client::connect(settings.clone(), super::connect::CLIENT, &[INBOX], &id) {
             Ok(mut client) => {
                 buckets::tried(&mut client, report);
                 client.close();

@@ -1,11 +1,11 @@
 //! How one-shot commands reach the bus and say why they cannot.
 
-use crate::wire;
 use mesh_bus::client::{CallError, Client, ConnectError};
 use mesh_bus::config::{self, Auth, BusConfig, Flags};
 use mesh_bus::gate::REFUSES_CREDENTIALS;
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::complain;
+use mesh_model::provisioner;
 
 /// The environment's variables.
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -31,7 +31,7 @@ impl<'a> Inbox<'a> {
 
     /// For a command that the seat's account may run too, which has an inbox of its own and no other.
     pub(super) fn seat_or_usual(given: Option<&'a String>) -> Self {
-        Inbox { given: given.map(String::as_str), own: &[wire::INBOX, INBOX] }
+        Inbox { given: given.map(String::as_str), own: &[provisioner::INBOX, INBOX] }
     }
 
     fn prefixes(&self, config: &'a BusConfig) -> Vec<&'a str> {

@@ -1,6 +1,6 @@
 //! `permissions`: prints the least rights of a role, to be put into a nats-server's configuration.
 
-use crate::seat;
+use crate::wire::REPLIES;
 use argh::{ArgsInfo, FromArgs};
 use mesh_daemon::arguments::did_you_mean;
 use mesh_daemon::exit::Exit;
@@ -111,7 +111,7 @@ fn node(name: &str, providers: &[String]) -> Result<Rights, String> {
 }
 
 pub(super) fn parse_prefix(text: &str) -> Result<String, String> {
-    seat::check_prefix(text).map(|()| text.to_owned())
+    REPLIES.check_prefix(text).map(|()| text.to_owned())
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! The seat, as commands ask it: whole pages of bytes for those that show them, typed entries for those that reason.
 
 use super::connect::{Environment, Inbox, connect, explain};
-use crate::wire::VERB;
 use crate::wire::answer;
 use crate::wire::request::{self, What};
 use mesh_bus::client::{CallError, Client};
 use mesh_bus::config::Flags;
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::complain;
+use mesh_model::provisioner::VERB;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -5,7 +5,6 @@ use super::connecting;
 use super::permissions::parse_prefix;
 use crate::seat;
 use crate::shell;
-use crate::wire::answer::Identity;
 use ::log::{error, info, warn};
 use argh::{ArgsInfo, FromArgs};
 use mesh_bus::{config, library};
@@ -14,6 +13,7 @@ use mesh_daemon::notify::Notify;
 use mesh_daemon::output::complain;
 use mesh_daemon::time::rfc3339;
 use mesh_daemon::{duration, log, panic, signals, status};
+use mesh_service::identity::Identity;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 

@@ -2,17 +2,22 @@
 
 use super::calls::Owner;
 use super::connection::Link;
-use super::notice::Topic;
-use super::reply::{self, Asked};
 use super::requests::{Answered, Asker};
+use super::topic::Topic;
 use super::{Action, Refusal, Seat, failure};
-use crate::wire::VERB;
-use crate::wire::answer::{self, Identity, json};
+use crate::wire::PROVISIONING;
+use crate::wire::REPLIES;
+use crate::wire::answer;
 use crate::wire::reason::Reason;
 use crate::wire::request::{Ask, What};
-use crate::wire::service::{self, Monitor};
 use log::Level;
 use mesh_jetstream::message::{Body, Headers, Outgoing};
+use mesh_model::provisioner::VERB;
+use mesh_service::errors;
+use mesh_service::identity::Identity;
+use mesh_service::json::json;
+use mesh_service::reply_guard::Asked;
+use mesh_service::services::Monitor;
 use serde_json::value::RawValue;
 use std::time::Duration;
 
@@ -35,7 +40,7 @@ impl Seat {
             self.presence.hint(now);
         }
         let asked = if is_verb { Asked::Verb } else { Asked::Monitoring };
-        if !reply::may_answer(&reply, asked, &self.settings.reply_prefixes) {
+        if !REPLIES.may_answer(&reply, asked, &self.settings.reply_prefixes) {
             self.counters.refused_replies += 1;
             let text = format!(
                 "a request came with the reply subject {reply:?}, which is not answered: askers use an inbox under _INBOX or _R_, or one that --reply-prefix names"
@@ -47,13 +52,13 @@ impl Seat {
                 Ok(ask) => self.take(ask, reply, now),
                 Err(bad) => self.refuse(reply, now, now, Refusal::new(bad.reason, bad.message)),
             }
-        } else if let Some(monitor) = Monitor::of(subject, &self.settings.identity.id) {
+        } else if let Some(monitor) = PROVISIONING.monitor(subject, &self.settings.identity.id) {
             let seat = &self.settings.identity;
             let body = match monitor {
-                Monitor::Ping => service::ping(seat),
-                Monitor::Info => service::info(seat),
+                Monitor::Ping => PROVISIONING.ping(seat),
+                Monitor::Info => PROVISIONING.info(seat),
                 Monitor::Stats => {
-                    service::stats(seat, &self.settings.started, &self.work, &self.counters_json())
+                    PROVISIONING.stats(seat, &self.settings.started, &self.work, &self.counters_json())
                 }
             };
             self.send(reply, Headers::new(), body.into_bytes().into());
@@ -103,7 +108,7 @@ impl Seat {
             504 => self.counters.too_late += 1,
             _ => self.counters.bad_requests += 1,
         }
-        let line = answer::one_line(&message);
+        let line = errors::one_line(&message);
         if code >= 500 {
             self.notice(Level::Warn, Topic::ErrorResponse, &line, &format!("answered {code}: {line}"), now);
         }
@@ -111,7 +116,7 @@ impl Seat {
         self.work.time += now.saturating_sub(since);
         let body = answer::error_json(refusal.reason, &message);
         self.work.last_error = format!("{code}: {line}");
-        self.send(to, answer::error_headers(code, &message), body.into_bytes().into());
+        self.send(to, errors::headers(code, &message), body.into_bytes().into());
     }
 
     pub(super) fn send(&mut self, subject: String, headers: Headers, body: Body) {
@@ -145,5 +150,9 @@ impl Seat {
 
 /// Who sent this, if it is the question of a seat who else is there: its body names who asks.
 fn asking_seat(subject: &str, body: &[u8]) -> Option<Identity> {
-    if subject == service::ping_subject() && !body.is_empty() { service::parse_ping(body) } else { None }
+    if subject == PROVISIONING.ping_subject() && !body.is_empty() {
+        PROVISIONING.parse_ping(body)
+    } else {
+        None
+    }
 }

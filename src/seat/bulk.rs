@@ -7,7 +7,7 @@
 
 use super::calls::Call;
 use super::failure::Cause;
-use super::notice::Topic;
+use super::topic::Topic;
 use super::{Action, Seat, failure};
 use log::Level;
 use mesh_model::bucket::Bucket;

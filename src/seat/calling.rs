@@ -3,10 +3,10 @@
 use super::calls::{self, Call, Owner};
 use super::connection::Link;
 use super::failure::Cause;
-use super::notice::Topic;
 use super::question::{Frame, Kind, Slot, Want};
+use super::topic::Topic;
 use super::{Action, Seat, presence};
-use crate::wire::service;
+use crate::wire::PROVISIONING;
 use log::Level;
 use mesh_jetstream::direct_get::Part;
 use mesh_jetstream::message::Outgoing;
@@ -74,7 +74,7 @@ impl Seat {
                 self.pass.heard(slot, body, now, jitter);
             }
             Owner::Presence => {
-                let other = body.ok().and_then(service::parse_ping);
+                let other = body.ok().and_then(|body| PROVISIONING.parse_ping(body));
                 if let Some(other) = other.filter(|other| other.id != self.settings.identity.id) {
                     let line = presence::tell(&other, &self.settings.identity.version);
                     if self.presence.note(other, now) {
@@ -89,9 +89,9 @@ impl Seat {
         if self.presence.begin(now, self.settings.every) {
             self.calls.forget(Owner::Presence);
             let request = Request {
-                subject: service::ping_subject(),
+                subject: PROVISIONING.ping_subject(),
                 headers: Vec::new(),
-                body: service::ping(&self.settings.identity).into_bytes(),
+                body: PROVISIONING.ping(&self.settings.identity).into_bytes(),
             };
             self.call(Owner::Presence, Want { slot: Slot::Value(0), request, kind: Kind::Single }, now);
         }

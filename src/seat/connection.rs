@@ -1,17 +1,17 @@
 //! The connection, as far as the seat knows of it: when to try for one, and what its ups and downs mean.
 
 use super::failure::Cause;
-use super::notice::Topic;
+use super::topic::Topic;
 use super::{Action, Seat};
 use log::Level;
+use mesh_service::backoff::Backoff;
 use std::time::Duration;
 
 /// The wait after the first failed attempt to connect, and the longest.
-const FIRST_RECONNECT: Duration = Duration::from_millis(250);
-const LAST_RECONNECT: Duration = Duration::from_secs(4);
+const RECONNECT: Backoff = Backoff { first: Duration::from_millis(250), last: Duration::from_secs(4) };
 
 /// A connection that ends sooner counts as a failed attempt: what ends it may end the next one too.
-const LASTING: Duration = LAST_RECONNECT;
+const LASTING: Duration = RECONNECT.last;
 
 /// How long a server that is about to shut down is left to find out that another one does not take us yet.
 const MOVE_AGAIN: Duration = Duration::from_secs(2);
@@ -89,8 +89,7 @@ impl Seat {
                 attempts
             }
         };
-        let wait = FIRST_RECONNECT.saturating_mul(1 << attempts.min(8)).min(LAST_RECONNECT);
-        let wait = wait.mul_f64(1.0 - self.jitter() / 2.0);
+        let wait = RECONNECT.after(attempts, self.jitter());
         self.link = Link::Down { retry: now + wait, attempts, why };
         self.abandon_calls();
     }

@@ -11,11 +11,11 @@ use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::kv::{self, Message, WriteAnswer};
 use mesh_model::bucket::Bucket;
 use mesh_model::registry;
+use mesh_service::backoff::Backoff;
 use std::time::Duration;
 
 /// How long the first wait after a failed pass is, and the longest.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LAST_RETRY: Duration = Duration::from_secs(60);
+const RETRY: Backoff = Backoff { first: Duration::from_secs(1), last: Duration::from_secs(60) };
 
 /// A pass that hears nothing for this long is given up. Each of its calls has a shorter limit of its own, so this only
 /// ends a pass whose call was lost.
@@ -147,7 +147,7 @@ impl Pass {
     pub(super) fn connected(&mut self, now: Duration, jitter: f64) {
         self.due = Some(match self.interrupted.checked_sub(2) {
             None => now,
-            Some(before) => now + retry_wait(before, jitter),
+            Some(before) => now + RETRY.after(before, jitter),
         });
     }
 
@@ -280,7 +280,7 @@ impl Pass {
                 contest_wait(self.restored).max(self.every)
             }
             Err(why) => {
-                let wait = retry_wait(self.failures, jitter).min(self.every);
+                let wait = RETRY.after(self.failures, jitter).min(self.every);
                 self.failures += 1;
                 // Without the wait, so that the same failure makes the same line and is said once a minute.
                 self.lines
@@ -306,15 +306,8 @@ pub(super) fn contest(passes: u32) -> String {
 fn contest_wait(restored: u32) -> Duration {
     match restored.checked_sub(CONTEST) {
         None => Duration::ZERO,
-        Some(more) => LAST_RETRY.saturating_mul(1 << more.min(6)).min(LAST_CONTEST_WAIT),
+        Some(more) => RETRY.last.saturating_mul(1 << more.min(6)).min(LAST_CONTEST_WAIT),
     }
-}
-
-/// The wait after `failures` failed passes: 1 s doubling to 60 s, less up to a quarter so that many seats that lost
-/// the same bus do not come back as one.
-fn retry_wait(failures: u32, jitter: f64) -> Duration {
-    let wait = FIRST_RETRY.saturating_mul(1 << failures.min(6)).min(LAST_RETRY);
-    wait.mul_f64(0.95 - jitter.clamp(0.0, 1.0) / 4.0)
 }
 
 impl Write {
@@ -410,17 +403,5 @@ impl Write {
         let why = format!("registry key {}: {why}", self.change.key);
         lines.push(Line::Outcome(Level::Warn, why.clone()));
         self.step = Step::Failed(why);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_wait_doubles_to_a_minute_and_never_passes_it() {
-        let waits = |jitter| [0, 1, 5, 6, 60].map(|failures| retry_wait(failures, jitter).as_millis());
-        assert_eq!(waits(0.0), [950, 1900, 30_400, 57_000, 57_000]);
-        assert_eq!(waits(1.0), [700, 1400, 22_400, 42_000, 42_000]);
     }
 }

@@ -3,7 +3,7 @@
 //! An answer comes to the seat's private inbox, to which only services may publish, and whose subject nobody else knows.
 //! So an answer is believed, while the question of a stranger is only a reason to ask.
 
-use crate::wire::answer::Identity;
+use mesh_service::identity::Identity;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;

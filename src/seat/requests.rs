@@ -281,8 +281,8 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::answer::Identity;
     use crate::wire::request::What;
+    use mesh_service::identity::Identity;
     use std::collections::{BTreeMap, BTreeSet};
 
     fn frame() -> Frame {

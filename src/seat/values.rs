@@ -8,6 +8,7 @@ use super::question::{Allowance, Kind, Slot, Want};
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::direct_get::{self, Part};
 use mesh_jetstream::kv::{self, Message};
+use mesh_jetstream::subject;
 use mesh_model::bucket::Bucket;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -200,7 +201,7 @@ impl Values {
                 self.asked = self.given + self.keys.len();
                 break;
             };
-            if is_pattern(key) {
+            if subject::is_pattern(key) {
                 // In a batch it would bring the messages of other keys.
                 let want = self.one(at);
                 self.again.extend(missing.into_values());
@@ -343,11 +344,6 @@ impl Values {
 /// Whether the bus can be asked for `key`: one that is not UTF-8 reaches us with U+FFFD in the place of its bytes.
 fn is_nameable(key: &str) -> bool {
     !key.contains(char::REPLACEMENT_CHARACTER)
-}
-
-/// Whether the bus reads `key` as a pattern.
-fn is_pattern(key: &str) -> bool {
-    key.split('.').any(|token| token == "*" || token == ">")
 }
 
 #[cfg(test)]

@@ -4,10 +4,12 @@ use super::reason::Reason;
 use super::request::What;
 use super::strict;
 use data_encoding::BASE64;
-use mesh_jetstream::message::Headers;
 use mesh_model::bucket::{Bucket, Malformed, Why};
 use mesh_model::object::Object;
 use mesh_model::registry;
+use mesh_service::errors;
+use mesh_service::identity::Identity;
+use mesh_service::json::json;
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -17,15 +19,6 @@ pub const MAX_MALFORMED_LISTED: usize = 100;
 
 /// What an answer holds beside its entries: field names, numbers, the seat's id. Generous, so that it never matters.
 const ENVELOPE_BYTES: usize = 2 * 1024;
-
-/// Which seat answered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Identity {
-    /// Fresh at each start.
-    pub id: String,
-    /// The program's version.
-    pub version: String,
-}
 
 /// The state of a bucket that an answer speaks of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -335,31 +328,9 @@ pub fn response_type(word: &str) -> String {
     format!("io.mesh.provisioner.v1.{word}_response")
 }
 
-/// The headers of an error answer.
-pub fn error_headers(code: u16, message: &str) -> Headers {
-    vec![("Nats-Service-Error-Code", code.to_string()), ("Nats-Service-Error", one_line(message))]
-}
-
-/// A message as a header can hold it: one line, whatever an asker or the bus put into it.
-pub fn one_line(message: &str) -> String {
-    message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
 /// The body of an error answer.
 pub fn error_json(reason: Reason, message: &str) -> String {
-    #[derive(Serialize)]
-    struct Body<'a> {
-        r#type: String,
-        error: Error<'a>,
-    }
-    #[derive(Serialize)]
-    struct Error<'a> {
-        code: u16,
-        reason: &'a str,
-        message: &'a str,
-    }
-    let error = Error { code: reason.code(), reason: reason.word(), message };
-    json(&Body { r#type: response_type("error"), error })
+    errors::body(&response_type("error"), reason.code(), reason.word(), message)
 }
 
 /// The answer to `health`, whose report is given as JSON.
@@ -371,11 +342,6 @@ pub fn health_json(ok: bool, report: &str, seat: &Identity) -> String {
 /// How many bytes `text` takes as a JSON string.
 fn json_size(text: &str) -> usize {
     json(text).len()
-}
-
-/// `value` as JSON. Everything that the seat says is made of strings, numbers and raw JSON, so it cannot fail.
-pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> String {
-    serde_json::to_string(value).expect("what the seat says is text and numbers")
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::support::mesh::Mesh;
 use super::support::seat::KINDS;
 use super::support::verb::{ANSWER_BOUND, Answer, VERB};
 use super::support::wait::PATIENCE;
+use crate::support::verb::AsksTheSeat;
 use crossbeam_channel::{Sender, bounded};
 use serde_json::{Value, json};
 use std::fs;

@@ -6,6 +6,7 @@ mod support;
 
 mod load;
 
+use crate::support::verb::AsksTheSeat;
 use load::{BOUND, BOUND_OF_LONG_LISTS, Siege, bulk, overrun};
 use serde_json::json;
 use std::time::Duration;

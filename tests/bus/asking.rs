@@ -6,6 +6,7 @@ mod paging;
 mod questions;
 mod refusals;
 
+use crate::support::verb::AsksTheSeat;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};

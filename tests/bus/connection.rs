@@ -3,6 +3,8 @@
 mod denied;
 mod moving;
 
+use crate::support::health::SeesHealth;
+use crate::support::verb::AsksTheSeat;
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::mpsc;

@@ -3,6 +3,7 @@
 mod broken;
 mod bulk;
 
+use crate::support::verb::AsksTheSeat;
 use serde_json::{Value, json};
 
 use crate::support::bucket::{COLLECT, NEEDS, Stored};

@@ -3,6 +3,7 @@
 mod log;
 mod notify;
 
+use crate::support::verb::AsksTheSeat;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;

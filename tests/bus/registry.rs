@@ -1,5 +1,7 @@
 //! The registry: what the seat writes into its bucket, and what it leaves alone.
 
+use crate::support::health::SeesHealth;
+use crate::support::verb::AsksTheSeat;
 use std::time::Duration;
 
 use serde_json::{Value, json};

@@ -1,5 +1,6 @@
 //! Who may do what on the shipped bus.
 
+use crate::support::verb::AsksTheSeat;
 use serde_json::{Value, json};
 
 use crate::support::accounts::{READER, SEAT};

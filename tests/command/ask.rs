@@ -5,6 +5,7 @@ use crate::support::bucket::{APPLIED, COLLECT, NEEDS};
 use crate::support::mesh::Mesh;
 use crate::support::program::{Finished, Program};
 use crate::support::server::Server;
+use crate::support::verb::AsksTheSeat;
 use crate::support::wait::{PATIENCE, until};
 use serde_json::{Value, json};
 use std::fs::File;

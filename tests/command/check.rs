@@ -6,6 +6,7 @@ use crate::support::mesh::{Mesh, init};
 use crate::support::program::{Finished, Program};
 use crate::support::server::Server;
 use crate::support::setup::{Right, Setup};
+use crate::support::verb::AsksTheSeat;
 use crate::support::wait::PATIENCE;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};

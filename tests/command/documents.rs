@@ -6,6 +6,7 @@ use crate::support::bucket::{APPLIED, COLLECT, NEEDS};
 use crate::support::mesh::Mesh;
 use crate::support::program::Program;
 use crate::support::seat::Seat;
+use crate::support::verb::AsksTheSeat;
 use crate::support::wait::PATIENCE;
 use serde_json::Value;
 use std::fs;

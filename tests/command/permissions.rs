@@ -6,6 +6,7 @@ use crate::support::client::Unanswered;
 use crate::support::mesh::Mesh;
 use crate::support::program::Program;
 use crate::support::setup::Setup;
+use crate::support::verb::AsksTheSeat;
 use crate::support::wait::PATIENCE;
 use serde_json::{Value, json};
 use std::borrow::Cow;

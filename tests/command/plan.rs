@@ -7,6 +7,7 @@ use crate::support::program::{Finished, Program};
 use crate::support::seat::KINDS;
 use crate::support::server::Server;
 use crate::support::setup::{Right, Setup};
+use crate::support::verb::AsksTheSeat;
 use mesh_model::registry::{ENTRIES, entry};
 use serde_json::json;
 use std::process::Command;

@@ -6,6 +6,7 @@ use crate::support::mesh::Mesh;
 use crate::support::program::Program;
 use crate::support::seat::KINDS;
 use crate::support::setup::Setup;
+use crate::support::verb::AsksTheSeat;
 use jsonschema::{Registry, Validator};
 use mesh_model::object::Object;
 use mesh_model::registry::{ENTRIES, is_entry_of};

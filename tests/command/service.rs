@@ -4,6 +4,7 @@
 use crate::support::accounts::READER;
 use crate::support::client::Unanswered;
 use crate::support::mesh::Mesh;
+use crate::support::verb::AsksTheSeat;
 use crate::support::wait::PATIENCE;
 use serde_json::{Value, json};
 use std::path::Path;

@@ -1,8 +1,5 @@
 //! What holds for any input: spellings are inverse, pages are whole, and no bytes from outside upset a parser.
 
-#[path = "../support/jetstream.rs"]
-mod jetstream;
-
 // The fake bus of the simulation, without its faults.
 #[allow(dead_code, reason = "the simulation uses all of it")]
 #[path = "../sim/bus.rs"]

@@ -1,6 +1,5 @@
 //! What comes from outside, byte for byte: answers of the bus, greetings, settings. No bytes upset the reading.
 
-use crate::jetstream::{self, Stored};
 use mesh_bus::config::address;
 use mesh_bus::config::{self, Flags};
 use mesh_bus::gate::Info;
@@ -10,8 +9,9 @@ use mesh_jetstream::kv::{WriteAnswer, parse_message, parse_write};
 use mesh_jetstream::stream_info;
 use mesh_model::bucket::Bucket;
 use mesh_model::object::Object;
+use mesh_provisioner::wire::PROVISIONING;
 use mesh_provisioner::wire::answer::{Entry, Value};
-use mesh_provisioner::wire::service::parse_ping;
+use mesh_testing::jetstream::{self, Stored};
 use proptest::prelude::*;
 use std::fs;
 
@@ -59,7 +59,7 @@ proptest! {
         prop_assert!(stream_info::parse_config(&body).is_err());
         prop_assert!(stream_info::parse(&body).is_err());
         prop_assert!(matches!(parse_write(Kv::new(Bucket::Registry.name()), &body), WriteAnswer::Unknown(_)));
-        prop_assert_eq!(parse_ping(&body), None);
+        prop_assert_eq!(PROVISIONING.parse_ping(&body), None);
         prop_assert!(Object::parse(&body).is_err());
     }
 
@@ -69,7 +69,7 @@ proptest! {
         prop_assert!(keys::parse(Kv::new(Bucket::Needs.name()), body).is_err());
         prop_assert!(parse_message(body).is_err());
         prop_assert!(matches!(parse_write(Kv::new(Bucket::Registry.name()), body), WriteAnswer::Unknown(_)));
-        prop_assert_eq!(parse_ping(body), None);
+        prop_assert_eq!(PROVISIONING.parse_ping(body), None);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The verb: what an asker gets, page by page, and when.
 
-use crate::jetstream::{self, Stored};
 use crate::play::{AT, Play, get, keys_of, list, look, look_of, message_of};
 use mesh_jetstream::bucket::Kv;
 use mesh_model::bucket::Bucket::{self, Applied, Collect, Needs, Registry};
 use mesh_provisioner::seat::Event;
+use mesh_testing::jetstream::{self, Stored};
 use serde_json::Value;
 
 /// The body of the one answer to `from` among `lines`, which holds nothing else.

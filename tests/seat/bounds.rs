@@ -1,10 +1,10 @@
 //! The bounds: how much is taken on, and how much is asked of the bus at a time.
 
-use crate::jetstream;
 use crate::play::{AT, Asked, Play, asked, keys_of, list, message_of};
 use mesh_jetstream::bucket::Kv;
 use mesh_model::bucket::Bucket::{self, Applied, Needs, Registry};
 use mesh_provisioner::seat::Event;
+use mesh_testing::jetstream;
 
 /// The numbers of the requests to the bus among `lines` whose subject starts with `subject`.
 fn calls(lines: &[String], subject: &str) -> Vec<u64> {

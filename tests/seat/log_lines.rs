@@ -1,8 +1,8 @@
 //! The log: what happens over and over is said once a minute, with a count.
 
-use crate::jetstream;
 use crate::play::{Play, down, up};
 use mesh_provisioner::seat::Event;
+use mesh_testing::jetstream;
 
 /// How often a line that starts with `start` stands among `lines`.
 fn count(lines: &[String], start: &str) -> usize {

@@ -2,9 +2,6 @@
 //!
 //! Read `play.rs` first: it has the few words that the transcripts are written in.
 
-#[path = "../support/jetstream.rs"]
-mod jetstream;
-
 mod play;
 
 mod asking;

@@ -1,11 +1,11 @@
 //! The registry pass.
 
-use crate::jetstream::{self, Stored};
 use crate::play::{AT, Asked, Play, delete, down, get, keys_of, list, message_of, ping, put, up};
 use mesh_jetstream::direct_get::Part;
 use mesh_model::bucket::Bucket::{self, Registry};
 use mesh_model::registry;
 use mesh_provisioner::seat::Event;
+use mesh_testing::jetstream::{self, Stored};
 
 const STREAM: &str = "KV_mesh-provisioner_registry";
 

@@ -8,14 +8,14 @@
 //!
 //! Nothing is skipped: an action that a test does not name fails it, and so does time that passes over a deadline.
 
-use crate::jetstream::{self, Stored};
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::message::Outgoing;
 use mesh_model::bucket::Bucket;
+use mesh_model::provisioner::VERB;
 use mesh_model::registry;
 use mesh_provisioner::seat::{Action, Event, Seat, Settings};
-use mesh_provisioner::wire::VERB;
-use mesh_provisioner::wire::answer::Identity;
+use mesh_service::identity::Identity;
+use mesh_testing::jetstream::{self, Stored};
 use std::time::Duration;
 
 /// The id of the seat that plays.

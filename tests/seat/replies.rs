@@ -1,8 +1,8 @@
 //! Who may be answered: the guard of reply subjects.
 
 use crate::play::{Play, asked};
+use mesh_model::provisioner::VERB;
 use mesh_provisioner::seat::Event;
-use mesh_provisioner::wire::VERB;
 
 const REFUSED: &str =
     "which is not answered: askers use an inbox under _INBOX or _R_, or one that --reply-prefix names";

@@ -1,12 +1,12 @@
 //! The fake bus: four streams, and the JSON API over them. It answers what nats-server would; what goes wrong on the
 //! way is the world's part.
 
-use crate::jetstream;
 use crate::keys::{Key, shown};
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::message::Outgoing;
 use mesh_model::bucket::Bucket;
 use mesh_model::registry;
+use mesh_testing::jetstream;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

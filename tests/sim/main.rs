@@ -4,9 +4,6 @@
 
 #![allow(clippy::print_stdout, reason = "the seed is printed before anything can fail")]
 
-#[path = "../support/jetstream.rs"]
-mod jetstream;
-
 mod batch;
 mod bus;
 mod canary;

@@ -19,8 +19,8 @@ use awaited::Awaited;
 use happening::{Happening, Off};
 use mesh_jetstream::message::Outgoing;
 use mesh_provisioner::seat::{Action, Event, Health, Seat, Settings};
-use mesh_provisioner::wire::answer::Identity;
 use mesh_provisioner::wire::request::Ask;
+use mesh_service::identity::Identity;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 

@@ -11,9 +11,22 @@ use super::wait;
 /// An ask that went to a connection which broke is never answered, so none is waited for long.
 const EACH: Duration = Duration::from_secs(1);
 
-impl Client {
+/// What a client sees of the seat's health.
+pub(crate) trait SeesHealth {
     /// The seat's report on itself, with `ok` put beside its fields.
-    pub(crate) fn try_health(&self) -> Result<Value, String> {
+    fn try_health(&self) -> Result<Value, String>;
+
+    /// Waits until the seat says of itself what `is_so` looks for, and gives the whole report.
+    #[track_caller]
+    fn wait_for_health(&self, awaited: &str, within: Duration, is_so: impl Fn(&Value) -> bool) -> Value;
+
+    /// Waits until something that the seat says is missing holds these words.
+    #[track_caller]
+    fn wait_for_missing(&self, words: &str, within: Duration) -> Value;
+}
+
+impl SeesHealth for Client {
+    fn try_health(&self) -> Result<Value, String> {
         let asked = json!({"what": "health"}).to_string();
         let answer = self.request(VERB, asked, EACH).map_err(|error| error.to_string())?;
         let answer = Answer::of(&answer);
@@ -26,23 +39,16 @@ impl Client {
         Ok(health)
     }
 
-    /// Waits until the seat says of itself what `is_so` looks for, and gives the whole report.
     #[track_caller]
-    pub(crate) fn wait_for_health(
-        &self,
-        awaited: &str,
-        within: Duration,
-        is_so: impl Fn(&Value) -> bool,
-    ) -> Value {
+    fn wait_for_health(&self, awaited: &str, within: Duration, is_so: impl Fn(&Value) -> bool) -> Value {
         wait::until(awaited, within, || {
             let health = self.try_health()?;
             if is_so(&health) { Ok(health) } else { Err(health.to_string()) }
         })
     }
 
-    /// Waits until something that the seat says is missing holds these words.
     #[track_caller]
-    pub(crate) fn wait_for_missing(&self, words: &str, within: Duration) -> Value {
+    fn wait_for_missing(&self, words: &str, within: Duration) -> Value {
         self.wait_for_health(&format!("health to say that {words:?} is missing"), within, |health| {
             is_missing(health, words)
         })

@@ -9,22 +9,19 @@
 //! waited for and what it saw instead. And whatever was started is killed by `Drop`, which also prints the
 //! tail of its log when the test is failing.
 
-#![allow(dead_code, reason = "each test crate that includes this module uses the part it needs")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test crate that includes this module uses the part it needs"
+)]
 
-pub(crate) mod accounts;
-pub(crate) mod bucket;
-pub(crate) mod client;
 pub(crate) mod health;
-pub(crate) mod jwt;
 pub(crate) mod mesh;
-pub(crate) mod process;
 pub(crate) mod program;
-pub(crate) mod proxy;
 pub(crate) mod seat;
-pub(crate) mod server;
-pub(crate) mod setup;
-pub(crate) mod tls;
 pub(crate) mod transcript;
 pub(crate) mod verb;
-pub(crate) mod wait;
-pub(crate) mod wire;
+
+pub(crate) use mesh_testing::{
+    accounts, bucket, client, jwt, process, proxy, server, setup, tls, wait, wire,
+};

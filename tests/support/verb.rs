@@ -132,16 +132,36 @@ fn complaint(said: &Value) -> Option<(&str, &str)> {
     Some((said["key"].as_str()?, said["why"].as_str()?))
 }
 
-impl Client {
+/// What a client asks the seat.
+pub(crate) trait AsksTheSeat {
     /// Asks the seat with a JSON object and waits for its answer, an error answer too.
     #[track_caller]
-    pub(crate) fn ask(&self, body: &Value) -> Answer {
-        self.ask_bytes(body.to_string())
-    }
+    fn ask(&self, body: &Value) -> Answer;
 
     /// Asks with whatever body.
     #[track_caller]
-    pub(crate) fn ask_bytes(&self, body: impl AsRef<[u8]>) -> Answer {
+    fn ask_bytes(&self, body: impl AsRef<[u8]>) -> Answer;
+
+    /// Asks a seat that may not be there.
+    #[track_caller]
+    fn try_ask(&self, body: impl AsRef<[u8]>) -> Result<Answer, Unanswered>;
+
+    /// Asks now and leaves the waiting to the caller. A second answer would be in the inbox too.
+    fn ask_later(&self, body: &Value) -> Inbox;
+
+    /// Follows `next` to the end; gives every page. Panics at an error, and when pages never end.
+    #[track_caller]
+    fn ask_all(&self, body: &Value) -> Vec<Answer>;
+}
+
+impl AsksTheSeat for Client {
+    #[track_caller]
+    fn ask(&self, body: &Value) -> Answer {
+        self.ask_bytes(body.to_string())
+    }
+
+    #[track_caller]
+    fn ask_bytes(&self, body: impl AsRef<[u8]>) -> Answer {
         let body = body.as_ref();
         match self.try_ask(body) {
             Ok(answer) => answer,
@@ -149,20 +169,17 @@ impl Client {
         }
     }
 
-    /// Asks a seat that may not be there.
     #[track_caller]
-    pub(crate) fn try_ask(&self, body: impl AsRef<[u8]>) -> Result<Answer, Unanswered> {
+    fn try_ask(&self, body: impl AsRef<[u8]>) -> Result<Answer, Unanswered> {
         self.request(VERB, body, ANSWER_BOUND).map(|message| Answer::of(&message))
     }
 
-    /// Asks now and leaves the waiting to the caller. A second answer would be in the inbox too.
-    pub(crate) fn ask_later(&self, body: &Value) -> Inbox {
+    fn ask_later(&self, body: &Value) -> Inbox {
         self.request_later(VERB, &[], body.to_string())
     }
 
-    /// Follows `next` to the end; gives every page. Panics at an error, and when pages never end.
     #[track_caller]
-    pub(crate) fn ask_all(&self, body: &Value) -> Vec<Answer> {
+    fn ask_all(&self, body: &Value) -> Vec<Answer> {
         const MOST_PAGES: usize = 100_000;
         let mut asked: Map<String, Value> = body.as_object().cloned().expect("an object to ask with");
         let mut pages: Vec<Answer> = Vec::new();

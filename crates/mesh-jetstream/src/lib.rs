@@ -10,3 +10,4 @@ pub mod kv;
 pub mod message;
 pub mod named;
 pub mod stream_info;
+pub mod subject;

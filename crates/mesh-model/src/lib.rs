@@ -28,6 +28,7 @@ pub mod node_record;
 pub mod object;
 pub mod placeholder;
 pub mod plain_name;
+pub mod provisioner;
 pub mod registry;
 #[cfg(feature = "keys")]
 pub mod report;

@@ -1,8 +1,8 @@
 //! Malformed keys, and the commands that delete them.
 
-use crate::wire::SERVICE;
 use mesh_jetstream::bucket::Kv;
 use mesh_model::bucket::Bucket;
+use mesh_model::provisioner::SERVICE;
 
 /// The bucket of that short name.
 pub(crate) fn bucket(suffix: &str) -> Option<Bucket> {

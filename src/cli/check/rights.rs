@@ -1,8 +1,7 @@
 //! The rights of the seat, tried one by one.
 
 use super::Line;
-use crate::wire::answer::Identity;
-use crate::wire::{INBOX, QUEUE, VERB, service};
+use crate::wire::PROVISIONING;
 use mesh_bus::config::BusConfig;
 use mesh_bus::message::Incoming;
 use mesh_bus::rights_probe::RightsProbe;
@@ -12,8 +11,10 @@ use mesh_jetstream::kv;
 use mesh_jetstream::message::Request;
 use mesh_jetstream::message::{Body, Headers, Outgoing};
 use mesh_model::bucket::Bucket;
+use mesh_model::provisioner::{INBOX, QUEUE, VERB};
 use mesh_model::registry;
 use mesh_model::rights::{Rights, quote};
+use mesh_service::identity::Identity;
 use std::time::Duration;
 
 /// A sequence that no bucket reaches: a write that expects it is refused, so nothing is stored.
@@ -79,7 +80,7 @@ enum Presence {
 fn presence(trial: &RightsProbe, id: &str) -> Presence {
     let inbox = format!("{INBOX}.{id}");
     let question = Outgoing {
-        subject: service::ping_subject(),
+        subject: PROVISIONING.ping_subject(),
         reply: Some(inbox.clone()),
         headers: Headers::new(),
         body: Body::default(),
@@ -87,7 +88,8 @@ fn presence(trial: &RightsProbe, id: &str) -> Presence {
     if trial.denied_subscription(&inbox).is_some() || trial.publish(question).is_err() {
         return Presence::Unknown;
     }
-    let seat = |heard: Incoming| (heard.subject == inbox).then(|| service::parse_ping(&heard.body)).flatten();
+    let seat =
+        |heard: Incoming| (heard.subject == inbox).then(|| PROVISIONING.parse_ping(&heard.body)).flatten();
     trial.hear(PRESENCE, seat).map_or(Presence::Free, Presence::Held)
 }
 
@@ -124,7 +126,7 @@ fn messages(right: &str, id: &str) -> Vec<Outgoing> {
         return registry::ENTRIES.iter().map(|entry| refused_write(entry).into()).collect();
     }
     // A seat that is asked without a subject to answer to counts that and says so.
-    let reply = (right == service::ping_subject()).then(|| format!("_INBOX.{id}"));
+    let reply = (right == PROVISIONING.ping_subject()).then(|| format!("_INBOX.{id}"));
     vec![Outgoing { subject: subject(right, id), reply, headers: Headers::new(), body: Body::default() }]
 }
 

@@ -1,5 +1,6 @@
 //! How much the seat takes on at a time.
 
+use crate::support::verb::AsksTheSeat;
 use serde_json::json;
 
 use super::{counted, only_answer};

@@ -1,5 +1,6 @@
 //! Every filter of every question, and what a narrowed question says of malformed keys.
 
+use crate::support::verb::AsksTheSeat;
 use serde_json::{Map, Value, json};
 
 use crate::support::bucket::{APPLIED, COLLECT, NEEDS, REGISTRY};

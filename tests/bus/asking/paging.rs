@@ -1,5 +1,6 @@
 //! Pages: each key once, whatever the page size and whoever writes meanwhile.
 
+use crate::support::verb::AsksTheSeat;
 use std::collections::VecDeque;
 
 use serde_json::{Value, json};

@@ -1,5 +1,6 @@
 //! The questions that no single bucket answers.
 
+use crate::support::verb::AsksTheSeat;
 use serde_json::{Value, json};
 
 use crate::support::bucket::{APPLIED, COLLECT, NEEDS};

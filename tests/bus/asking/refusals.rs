@@ -1,5 +1,6 @@
 //! Error answers: their codes and their words.
 
+use crate::support::verb::AsksTheSeat;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};

@@ -1,5 +1,7 @@
 //! Each right of the seat taken away in its turn: what needs it says so, and what does not goes on.
 
+use crate::support::health::SeesHealth;
+use crate::support::verb::AsksTheSeat;
 use serde_json::{Value, json};
 
 use crate::support::accounts::{Account, READER, SEAT, TESTER};

@@ -1,5 +1,7 @@
 //! Moving to another server, and coming back after many restarts: without a loss, without a leak.
 
+use crate::support::health::SeesHealth;
+use crate::support::verb::AsksTheSeat;
 use std::collections::VecDeque;
 use std::fs;
 use std::net::SocketAddr;

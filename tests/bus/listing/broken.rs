@@ -1,5 +1,6 @@
 //! Reading over a connection that breaks in the middle.
 
+use crate::support::verb::AsksTheSeat;
 use std::time::Duration;
 
 use serde_json::{Value, json};

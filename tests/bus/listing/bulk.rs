@@ -1,5 +1,6 @@
 //! How buckets are read changes no answer.
 
+use crate::support::verb::AsksTheSeat;
 use serde_json::json;
 
 use crate::support::accounts::{READER, SEAT, TESTER};

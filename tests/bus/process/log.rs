@@ -1,5 +1,7 @@
 //! The log: no secret in it, one line for each event, and no need of a reader.
 
+use crate::support::health::SeesHealth;
+use crate::support::verb::AsksTheSeat;
 use serde_json::json;
 
 use crate::support::accounts::{READER, SEAT};

@@ -2,9 +2,9 @@
 
 use super::{Happening, Off, Verdict, World};
 use crate::batch::DIRECT_GET;
-use crate::jetstream;
 use mesh_jetstream::message::Outgoing;
 use mesh_provisioner::seat::Event;
+use mesh_testing::jetstream;
 use std::time::Duration;
 
 impl World<'_> {

@@ -5,10 +5,11 @@ use crate::dice::Dice;
 use crate::judge;
 use crate::world::{Happening, SLICE};
 use mesh_jetstream::message::Outgoing;
+use mesh_model::provisioner::VERB;
 use mesh_provisioner::seat::Event;
-use mesh_provisioner::wire::answer::Identity;
+use mesh_provisioner::wire::PROVISIONING;
 use mesh_provisioner::wire::request::{Ask, What};
-use mesh_provisioner::wire::{VERB, service};
+use mesh_service::identity::Identity;
 use std::time::Duration;
 
 /// The longest wait of an asker.
@@ -62,7 +63,7 @@ impl World<'_> {
             1 => Event::Request { subject: VERB.to_owned(), reply: None, body: Vec::new() },
             2 => {
                 let other = Identity { id: "SEAT2".to_owned(), version: "0.1.0".to_owned() };
-                let (subject, body) = (service::ping_subject(), service::ping(&other).into_bytes());
+                let (subject, body) = (PROVISIONING.ping_subject(), PROVISIONING.ping(&other).into_bytes());
                 Event::Request { subject, reply: Some("_INBOX_mesh.provisioner.SEAT2.1".to_owned()), body }
             }
             at => {

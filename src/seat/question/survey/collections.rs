@@ -1,9 +1,9 @@
 //! `collections`: who contributes to each collection of a node, and which of its modules read it.
 
 use super::{Row, Tally, Time, place};
-use crate::wire::answer::json;
 use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
+use mesh_service::json::json;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

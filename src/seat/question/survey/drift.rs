@@ -1,9 +1,9 @@
 //! `drift`: how far what is applied is behind what is needed, by the bus's own times.
 
 use super::{Row, Tally, Time, place};
-use crate::wire::answer::json;
 use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
+use mesh_service::json::json;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;

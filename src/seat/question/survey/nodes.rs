@@ -2,10 +2,10 @@
 //! silence is not death.
 
 use super::{Row, Tally, Time, place};
-use crate::wire::answer::json;
 use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
 use mesh_model::name;
+use mesh_service::json::json;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::accounts::{self, Account};
-use super::server::Server;
+use crate::accounts::{self, Account};
+use crate::server::Server;
 
 /// The configuration that is shipped.
-const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/bus/nats-server.conf");
+const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/bus/nats-server.conf");
 
 /// Where a configuration that says more about `jetstream` than "on" finds its store.
 const STORE_VARIABLE: &str = "MESH_STORE_DIR";
@@ -16,7 +16,7 @@ const STORE_VARIABLE: &str = "MESH_STORE_DIR";
 ///
 /// Address, ports, log and store are the test's, whatever the text says about them.
 #[derive(Clone)]
-pub(crate) struct Setup {
+pub struct Setup {
     text: String,
     env: Vec<(String, String)>,
     trace: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Setup {
 
 /// One of a user's two lists of rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Right {
+pub enum Right {
     Publish,
     Subscribe,
 }
@@ -35,7 +35,7 @@ impl Setup {
     ///
     /// The rule behind it: what the shipped accounts may not do must not be needed.
     #[track_caller]
-    pub(crate) fn shipped() -> Self {
+    pub fn shipped() -> Self {
         const USERS: &str = "\n    users: [\n";
         let text = fs::read_to_string(SHIPPED).unwrap_or_else(|error| panic!("{SHIPPED}: {error}"));
         let setup = Self { env: accounts::passwords(), ..Self::custom(&text) };
@@ -44,13 +44,14 @@ impl Setup {
 
     /// A configuration of the test's own. `jetstream: enabled` gives it streams; a block with more in it
     /// also says `store_dir: $MESH_STORE_DIR`.
-    pub(crate) fn custom(text: &str) -> Self {
+    pub fn custom(text: &str) -> Self {
         Self { text: text.to_owned(), env: Vec::new(), trace: false }
     }
 
     /// Puts `with` in the place of `what`; panics if it is not there, so that no test changes nothing.
     #[track_caller]
-    pub(crate) fn replace(mut self, what: &str, with: &str) -> Self {
+    #[must_use]
+    pub fn replace(mut self, what: &str, with: &str) -> Self {
         assert!(self.text.contains(what), "the configuration does not hold {what:?}:\n{}", self.text);
         self.text = self.text.replace(what, with);
         self
@@ -58,7 +59,7 @@ impl Setup {
 
     /// The shipped configuration without the rights to read in bulk: the seat reads one by one.
     #[track_caller]
-    pub(crate) fn one_by_one() -> Self {
+    pub fn one_by_one() -> Self {
         let needs = Self::shipped().deny(&accounts::SEAT, Right::Publish, &direct_get("needs"));
         let applied = needs.deny(&accounts::SEAT, Right::Publish, &direct_get("applied"));
         applied.deny(&accounts::SEAT, Right::Publish, &direct_get("collect"))
@@ -66,7 +67,8 @@ impl Setup {
 
     /// Takes one right away from one user; panics if the configuration does not give it.
     #[track_caller]
-    pub(crate) fn deny(mut self, account: &Account, right: Right, subject: &str) -> Self {
+    #[must_use]
+    pub fn deny(mut self, account: &Account, right: Right, subject: &str) -> Self {
         let list = match right {
             Right::Publish => "publish: [",
             Right::Subscribe => "subscribe: [",
@@ -86,38 +88,41 @@ impl Setup {
     }
 
     /// Adds lines at the end. A setting that is there already is overridden as a whole, blocks too.
-    pub(crate) fn append(mut self, lines: &str) -> Self {
+    #[must_use]
+    pub fn append(mut self, lines: &str) -> Self {
         self.text = format!("{}\n{lines}\n", self.text);
         self
     }
 
     /// Sets a variable of the server's environment.
-    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// Has every protocol line in the server's log.
-    pub(crate) fn trace(mut self) -> Self {
+    #[must_use]
+    pub fn trace(mut self) -> Self {
         self.trace = true;
         self
     }
 
     /// Starts a server with it.
     #[track_caller]
-    pub(crate) fn start(self) -> Server {
+    pub fn start(self) -> Server {
         Server::start_with(self)
     }
 
     /// Writes the text into a server's `directory`; gives its path.
-    pub(super) fn write(&self, directory: &Path) -> PathBuf {
+    pub(crate) fn write(&self, directory: &Path) -> PathBuf {
         let path = directory.join("nats-server.conf");
         fs::write(&path, &self.text).expect("a configuration file");
         path
     }
 
     /// The part of the command line that is ours and does not depend on ports.
-    pub(super) fn arguments(&self, directory: &Path) -> Vec<String> {
+    pub(crate) fn arguments(&self, directory: &Path) -> Vec<String> {
         let mut arguments = vec!["--log".to_owned(), text(&log(directory))];
         // Where the text has a store too, the server refuses to start: "Duplicate 'store_dir' configuration".
         if !self.text.contains("store_dir") {
@@ -129,7 +134,7 @@ impl Setup {
         arguments
     }
 
-    pub(super) fn environment(&self, directory: &Path) -> Vec<(String, String)> {
+    pub(crate) fn environment(&self, directory: &Path) -> Vec<(String, String)> {
         // The server reads the value as configuration, hence the quotes.
         let store = format!("\"{}\"", text(&store(directory)));
         self.env.iter().cloned().chain([(STORE_VARIABLE.to_owned(), store)]).collect()
@@ -140,7 +145,7 @@ fn direct_get(bucket: &str) -> String {
     format!("$JS.API.DIRECT.GET.KV_mesh-provisioner_{bucket}")
 }
 
-pub(super) fn log(directory: &Path) -> PathBuf {
+pub(crate) fn log(directory: &Path) -> PathBuf {
     directory.join("nats-server.log")
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read};
 use serde_json::Value;
 
 /// What a server sends.
-pub(super) enum Line {
+pub(crate) enum Line {
     Info(Value),
     Message {
         sid: u64,
@@ -20,40 +20,40 @@ pub(super) enum Line {
 
 /// A message as it was delivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Message {
-    pub(crate) subject: Vec<u8>,
-    pub(crate) reply: Option<Vec<u8>>,
+pub struct Message {
+    pub subject: Vec<u8>,
+    pub reply: Option<Vec<u8>>,
     /// The whole block, from `NATS/1.0` to its empty line; empty when there is none.
-    pub(crate) headers: Vec<u8>,
-    pub(crate) body: Vec<u8>,
+    pub headers: Vec<u8>,
+    pub body: Vec<u8>,
 }
 
 impl Message {
     /// The status in the first line of the headers: 503 is "no responders".
-    pub(crate) fn status(&self) -> Option<u16> {
+    pub fn status(&self) -> Option<u16> {
         let text = String::from_utf8_lossy(&self.headers);
         text.lines().next()?.strip_prefix("NATS/1.0 ")?.get(..3)?.parse().ok()
     }
 
     /// The value of a header; `name` is spelled as it was sent.
-    pub(crate) fn header(&self, name: &str) -> Option<String> {
+    pub fn header(&self, name: &str) -> Option<String> {
         header(&self.headers, name)
     }
 
     /// The body as text, for what a person reads.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
     /// The body as JSON; panics with the body if it is none.
     #[track_caller]
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error} in {}", self.text()))
     }
 }
 
 /// A header's value within a raw block.
-pub(crate) fn header(block: &[u8], name: &str) -> Option<String> {
+pub fn header(block: &[u8], name: &str) -> Option<String> {
     let text = String::from_utf8_lossy(block);
     text.lines().skip(1).find_map(|line| {
         let (found, value) = line.split_once(':')?;
@@ -62,7 +62,7 @@ pub(crate) fn header(block: &[u8], name: &str) -> Option<String> {
 }
 
 /// A block of headers, to send.
-pub(crate) fn headers(pairs: &[(&str, &str)]) -> Vec<u8> {
+pub fn headers(pairs: &[(&str, &str)]) -> Vec<u8> {
     let mut lines = vec!["NATS/1.0".to_owned()];
     lines.extend(pairs.iter().map(|(name, value)| format!("{name}: {value}")));
     format!("{}\r\n\r\n", lines.join("\r\n")).into_bytes()
@@ -70,7 +70,7 @@ pub(crate) fn headers(pairs: &[(&str, &str)]) -> Vec<u8> {
 
 /// Reads one line, with the payload that belongs to it. The end of the stream is an error, as nothing ends
 /// well here.
-pub(super) fn read(stream: &mut impl BufRead) -> io::Result<Line> {
+pub(crate) fn read(stream: &mut impl BufRead) -> io::Result<Line> {
     let mut line = Vec::new();
     stream.read_until(b'\n', &mut line)?;
     let line = line.strip_suffix(b"\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;

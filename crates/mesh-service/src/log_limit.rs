@@ -2,8 +2,6 @@
 //!
 //! Each topic has a limit of its own, so that a client who causes one kind of line without end hides no other kind.
 
-use super::action::Action;
-use log::Level;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,34 +10,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// How many texts of one topic are remembered; all further ones share one place.
 const MAX_TEXTS: usize = 32;
 
-/// What a line is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Topic {
-    /// Requests without a reply subject.
-    WithoutReply,
-    /// Requests whose reply subject is refused.
-    RefusedReply,
-    /// Requests that were lost on their way in.
-    Overrun,
-    /// Responses that were lost on their way out.
-    Undelivered,
-    /// Error responses.
-    ErrorResponse,
-    /// `-ERR` lines of the server.
-    ServerError,
-    /// The connection: attempts, ups and downs.
-    Connection,
-    /// Reads in bulk.
-    Bulk,
-    /// Other seats.
-    OtherSeats,
-    /// Registry passes.
-    Registry,
-}
-
 /// Remembers when each line was last logged, and how often it was left out.
-#[derive(Debug, Default)]
-pub(super) struct Notices {
+#[derive(Debug)]
+pub struct LogLimiter<Topic> {
     topics: BTreeMap<Topic, BTreeMap<String, Logged>>,
 }
 
@@ -49,17 +22,16 @@ struct Logged {
     left_out: u64,
 }
 
-impl Notices {
-    /// Logs `text`, unless a line of the same `topic` and `key` was logged within the last minute. A topic whose
-    /// texts hold what came from outside has one key for all of them.
-    pub(super) fn say(
-        &mut self,
-        level: Level,
-        topic: Topic,
-        key: &str,
-        text: &str,
-        now: Duration,
-    ) -> Option<Action> {
+impl<Topic> Default for LogLimiter<Topic> {
+    fn default() -> Self {
+        LogLimiter { topics: BTreeMap::new() }
+    }
+}
+
+impl<Topic: Copy + Ord> LogLimiter<Topic> {
+    /// The line to log for `text`; `None` if a line of the same `topic` and `key` was logged within the last
+    /// minute. A topic whose texts hold what came from outside has one key for all of them.
+    pub fn line(&mut self, topic: Topic, key: &str, text: &str, now: Duration) -> Option<String> {
         let keys = self.topics.entry(topic).or_default();
         if keys.len() >= MAX_TEXTS {
             keys.retain(|_, logged| now < logged.at + MINUTE);
@@ -67,7 +39,7 @@ impl Notices {
         let key = if keys.len() < MAX_TEXTS || keys.contains_key(key) { key } else { "" };
         let Some(logged) = keys.get_mut(key) else {
             keys.insert(key.to_owned(), Logged { at: now, left_out: 0 });
-            return Some(Action::Say(level, text.to_owned()));
+            return Some(text.to_owned());
         };
         if now < logged.at + MINUTE {
             logged.left_out += 1;
@@ -75,11 +47,10 @@ impl Notices {
         }
         let left_out = std::mem::take(&mut logged.left_out);
         logged.at = now;
-        let text = match left_out {
+        Some(match left_out {
             0 => text.to_owned(),
             left_out => format!("{text} (and {left_out} more like it since the last such line)"),
-        };
-        Some(Action::Say(level, text))
+        })
     }
 }
 
@@ -91,17 +62,17 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn say(notices: &mut Notices, topic: Topic, key: &str, text: &str, at: u64) -> Option<String> {
-        match notices.say(Level::Warn, topic, key, text, seconds(at))? {
-            Action::Say(Level::Warn, text) => Some(text),
-            other => panic!("{other:?}"),
-        }
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    enum Topic {
+        Lost,
+        Errors,
+        Writes,
     }
 
     #[test]
     fn the_same_line_is_logged_once_a_minute_with_a_count() {
-        let mut notices = Notices::default();
-        let mut overrun = |text: &str, at| say(&mut notices, Topic::Overrun, "a", text, at);
+        let mut limiter = LogLimiter::default();
+        let mut overrun = |text: &str, at| limiter.line(Topic::Lost, "a", text, seconds(at));
         assert_eq!(overrun("first", 0).as_deref(), Some("first"));
         for _ in 0..1000 {
             assert_eq!(overrun("again", 59), None);
@@ -111,19 +82,19 @@ mod tests {
             Some("later (and 1000 more like it since the last such line)")
         );
         assert_eq!(overrun("much later", 500).as_deref(), Some("much later"));
-        assert_eq!(say(&mut notices, Topic::Overrun, "b", "other", 500).as_deref(), Some("other"));
+        assert_eq!(limiter.line(Topic::Lost, "b", "other", seconds(500)).as_deref(), Some("other"));
     }
 
     #[test]
     fn endless_new_texts_do_not_grow_it_and_hide_no_other_topic() {
-        let mut notices = Notices::default();
+        let mut limiter = LogLimiter::default();
         let mut logged = 0;
         for key in 0..10_000 {
-            let line = say(&mut notices, Topic::ServerError, &key.to_string(), "x", 1);
+            let line = limiter.line(Topic::Errors, &key.to_string(), "x", seconds(1));
             logged += usize::from(line.is_some());
         }
         assert!(logged <= MAX_TEXTS + 1, "{logged}");
-        assert!(notices.topics[&Topic::ServerError].len() <= MAX_TEXTS + 1);
-        assert_eq!(say(&mut notices, Topic::Registry, "a", "put", 1).as_deref(), Some("put"));
+        assert!(limiter.topics[&Topic::Errors].len() <= MAX_TEXTS + 1);
+        assert_eq!(limiter.line(Topic::Writes, "a", "put", seconds(1)).as_deref(), Some("put"));
     }
 }

@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, Certificate, CertificateParams, IsCa, KeyPair, dat
 use tempfile::TempDir;
 
 /// Signs certificates, and keeps all files in a directory that goes with it.
-pub(crate) struct Authority {
+pub struct Authority {
     certificate: Certificate,
     key: KeyPair,
     directory: TempDir,
@@ -15,20 +15,20 @@ pub(crate) struct Authority {
 
 /// The files of one certificate.
 #[derive(Clone, Debug)]
-pub(crate) struct Issued {
-    pub(crate) certificate: String,
-    pub(crate) key: String,
+pub struct Issued {
+    pub certificate: String,
+    pub key: String,
 }
 
 /// Whether a certificate can still be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Term {
+pub enum Term {
     Valid,
     Expired,
 }
 
 impl Authority {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut wanted = CertificateParams::new(Vec::new()).expect("parameters");
         wanted.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -39,12 +39,12 @@ impl Authority {
     }
 
     /// The file of its own certificate.
-    pub(crate) fn file(&self) -> String {
+    pub fn file(&self) -> String {
         text(&self.directory.path().join("ca.pem"))
     }
 
     /// Signs a certificate for a host name or an address. `file` names its files.
-    pub(crate) fn issue(&self, file: &str, host: &str, term: Term) -> Issued {
+    pub fn issue(&self, file: &str, host: &str, term: Term) -> Issued {
         let key = KeyPair::generate().expect("a key");
         let mut wanted = CertificateParams::new(vec![host.to_owned()]).expect("parameters");
         if term == Term::Expired {

@@ -6,25 +6,25 @@ use data_encoding::BASE64URL_NOPAD;
 use nkeys::{KeyPair, KeyPairType};
 use serde_json::{Value, json};
 
-use super::client::Client;
-use super::server::Server;
-use super::setup::Setup;
+use crate::client::Client;
+use crate::server::Server;
+use crate::setup::Setup;
 
 /// An operator with one account for a mesh.
-pub(crate) struct Operator {
+pub struct Operator {
     key: KeyPair,
     system: KeyPair,
     account: KeyPair,
 }
 
 /// A user of the mesh's account.
-pub(crate) struct User {
+pub struct User {
     jwt: String,
     key: KeyPair,
 }
 
 impl Operator {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             key: KeyPair::new(KeyPairType::Operator),
             system: KeyPair::new(KeyPairType::Account),
@@ -33,7 +33,7 @@ impl Operator {
     }
 
     /// A server that knows users by the JWT of this operator's account alone.
-    pub(crate) fn setup(&self) -> Setup {
+    pub fn setup(&self) -> Setup {
         let operator = sign(&self.key, &self.key, None, &json!({"type": "operator", "version": 2}));
         // The system account is not for streams.
         let account = |key: &KeyPair, streams: i64| {
@@ -56,7 +56,7 @@ impl Operator {
     }
 
     /// A user who may do everything in the mesh's account, until so many seconds from now.
-    pub(crate) fn user(&self, expires_in: Option<u64>) -> User {
+    pub fn user(&self, expires_in: Option<u64>) -> User {
         let key = KeyPair::new(KeyPairType::User);
         let nats = json!({
             "type": "user", "version": 2, "pub": {}, "sub": {}, "subs": -1, "data": -1, "payload": -1,
@@ -68,7 +68,7 @@ impl Operator {
 
 impl User {
     /// The text of a creds file.
-    pub(crate) fn creds(&self) -> String {
+    pub fn creds(&self) -> String {
         let seed = self.key.seed().expect("a seed");
         let jwt = &self.jwt;
         format!(
@@ -78,7 +78,7 @@ impl User {
 
     /// A client of this user.
     #[track_caller]
-    pub(crate) fn client(&self, server: &Server) -> Client {
+    pub fn client(&self, server: &Server) -> Client {
         let credentials = |info: &Value| {
             let nonce = info["nonce"].as_str().expect("a nonce");
             let signature = self.key.sign(nonce.as_bytes()).expect("a signature");

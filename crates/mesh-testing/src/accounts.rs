@@ -4,16 +4,16 @@ use std::borrow::Cow;
 
 /// Who somebody is on the bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Account {
-    pub(crate) user: Cow<'static, str>,
-    pub(crate) password: Cow<'static, str>,
+pub struct Account {
+    pub user: Cow<'static, str>,
+    pub password: Cow<'static, str>,
     /// The prefix of the inboxes that this user may listen on.
-    pub(crate) inbox: Cow<'static, str>,
+    pub inbox: Cow<'static, str>,
 }
 
 impl Account {
     /// An account of a configuration of the test's own, with the inboxes that everybody has.
-    pub(crate) fn new(user: &str, password: &str) -> Self {
+    pub fn new(user: &str, password: &str) -> Self {
         Self {
             user: Cow::Owned(user.to_owned()),
             password: Cow::Owned(password.to_owned()),
@@ -27,22 +27,21 @@ impl Account {
 }
 
 /// May use all of `$JS.API` and delete keys: what `mesh-provisioner init` runs as.
-pub(crate) const ADMINISTRATOR: Account =
-    Account::shipped("administrator", "password-of-administrator", "_INBOX");
+pub const ADMINISTRATOR: Account = Account::shipped("administrator", "password-of-administrator", "_INBOX");
 /// What the seat runs as.
-pub(crate) const SEAT: Account = Account::shipped("seat", "password-of-seat", "_INBOX_mesh.provisioner");
+pub const SEAT: Account = Account::shipped("seat", "password-of-seat", "_INBOX_mesh.provisioner");
 /// May ask the verb, nothing else.
-pub(crate) const READER: Account = Account::shipped("reader", "password-of-reader", "_INBOX");
+pub const READER: Account = Account::shipped("reader", "password-of-reader", "_INBOX");
 /// May do everything. Not shipped: nobody in a real mesh may write every node's keys, and listen to all that
 /// others write.
-pub(crate) const TESTER: Account = Account::shipped("tester", "password-of-tester", "_INBOX");
+pub const TESTER: Account = Account::shipped("tester", "password-of-tester", "_INBOX");
 
 /// The nodes that the shipped configuration knows.
-pub(crate) const NODES: [&str; 3] = ["attic", "cellar", "garage"];
+pub const NODES: [&str; 3] = ["attic", "cellar", "garage"];
 
 /// The account of one node's provisioner client.
 #[track_caller]
-pub(crate) fn node(name: &str) -> Account {
+pub fn node(name: &str) -> Account {
     assert!(NODES.contains(&name), "the shipped configuration has no node {name:?}, only {NODES:?}");
     Account {
         inbox: Cow::Owned(format!("_INBOX_mesh.node.{name}")),
@@ -51,7 +50,7 @@ pub(crate) fn node(name: &str) -> Account {
 }
 
 /// The environment from which the shipped configuration takes its passwords.
-pub(super) fn passwords() -> Vec<(String, String)> {
+pub fn passwords() -> Vec<(String, String)> {
     [ADMINISTRATOR, SEAT, READER]
         .into_iter()
         .chain(NODES.map(node))
@@ -62,6 +61,6 @@ pub(super) fn passwords() -> Vec<(String, String)> {
 }
 
 /// The line that adds [`TESTER`] to the shipped users.
-pub(super) fn tester_block() -> String {
+pub fn tester_block() -> String {
     format!("{{ user: {}, password: {} }}", TESTER.user, TESTER.password)
 }

@@ -10,11 +10,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::server::Server;
-use super::wait::PATIENCE;
+use crate::server::Server;
+use crate::wait::PATIENCE;
 
 /// Listens on loopback and forwards to one server. Dropping it closes everything.
-pub(crate) struct Proxy {
+pub struct Proxy {
     shared: Arc<Shared>,
     address: SocketAddr,
 }
@@ -65,13 +65,13 @@ enum Direction {
 impl Proxy {
     /// A proxy in front of this server.
     #[track_caller]
-    pub(crate) fn start(server: &Server) -> Self {
+    pub fn start(server: &Server) -> Self {
         Self::to(server.address())
     }
 
     /// A proxy in front of whatever listens there, or will.
     #[track_caller]
-    pub(crate) fn to(target: SocketAddr) -> Self {
+    pub fn to(target: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port for the proxy");
         let address = listener.local_addr().expect("the proxy's address");
         let shared = Arc::new(Shared {
@@ -88,17 +88,17 @@ impl Proxy {
     }
 
     /// Where the seat connects.
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Where the seat connects, as a URL without user information.
-    pub(crate) fn client_url(&self) -> String {
+    pub fn client_url(&self) -> String {
         format!("nats://{}", self.address)
     }
 
     /// Closes every connection now.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         let mut state = self.shared.lock();
         state.cut_all();
         self.shared.changed.notify_all();
@@ -106,69 +106,69 @@ impl Proxy {
 
     /// Lets so many more bytes of the server through, over all connections, and then closes every connection,
     /// once. [`Proxy::wait_cut`] waits for it.
-    pub(crate) fn cut_after(&self, bytes_from_server: usize) {
+    pub fn cut_after(&self, bytes_from_server: usize) {
         self.shared.lock().cut = Some(Cut::After(bytes_from_server));
     }
 
     /// As [`Proxy::cut_after`], but counts only from when the seat has sent `needle`: a cut within one
     /// answer.
-    pub(crate) fn cut_after_sent(&self, needle: &str, bytes_from_server: usize) {
+    pub fn cut_after_sent(&self, needle: &str, bytes_from_server: usize) {
         let mut state = self.shared.lock();
         let from = state.sent.len();
         state.cut = Some(Cut::WhenSent { needle: needle.into(), from, then: bytes_from_server });
     }
 
     /// How often connections were cut so far.
-    pub(crate) fn cuts(&self) -> usize {
+    pub fn cuts(&self) -> usize {
         self.shared.lock().cuts
     }
 
     /// Waits until connections were cut more often than `before`.
     #[track_caller]
-    pub(crate) fn wait_cut(&self, before: usize, within: Duration) {
+    pub fn wait_cut(&self, before: usize, within: Duration) {
         self.wait("the proxy to cut", within, |state| state.cuts > before);
     }
 
     /// Stops forwarding, both ways, and closes nothing. New connections are accepted and hear nothing.
-    pub(crate) fn stall(&self) {
+    pub fn stall(&self) {
         self.shared.lock().stalled = true;
     }
 
     /// Forwards again, what was held back first.
-    pub(crate) fn resume(&self) {
+    pub fn resume(&self) {
         self.shared.lock().stalled = false;
         self.shared.changed.notify_all();
     }
 
     /// Closes new connections as soon as they are there, or no longer.
-    pub(crate) fn refuse(&self, refuses: bool) {
+    pub fn refuse(&self, refuses: bool) {
         self.shared.lock().refuses = refuses;
     }
 
     /// How many connections came in so far, refused ones too.
-    pub(crate) fn accepted(&self) -> usize {
+    pub fn accepted(&self) -> usize {
         self.shared.lock().accepted
     }
 
     /// Waits until more connections than `before` came in.
     #[track_caller]
-    pub(crate) fn wait_accepted(&self, before: usize, within: Duration) {
+    pub fn wait_accepted(&self, before: usize, within: Duration) {
         self.wait("a connection to the proxy", within, |state| state.accepted > before);
     }
 
     /// Keeps no copy of what the seat sends, for runs that send gigabytes.
-    pub(crate) fn keep_nothing(&self) {
+    pub fn keep_nothing(&self) {
         self.shared.keeps_nothing.store(true, Ordering::Relaxed);
     }
 
     /// Every byte that the seat sent and the server got, over all connections.
-    pub(crate) fn sent(&self) -> Vec<u8> {
+    pub fn sent(&self) -> Vec<u8> {
         self.shared.lock().sent.clone()
     }
 
     /// Waits until the seat has sent these bytes after the place `from` of [`Proxy::sent`].
     #[track_caller]
-    pub(crate) fn wait_sent(&self, from: usize, needle: &str, within: Duration) {
+    pub fn wait_sent(&self, from: usize, needle: &str, within: Duration) {
         let awaited = format!("{needle:?} from the seat");
         self.wait(&awaited, within, |state| holds(&state.sent[from..], needle.as_bytes()));
     }

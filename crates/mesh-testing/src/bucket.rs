@@ -7,14 +7,14 @@ use std::collections::VecDeque;
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
-use super::client::{Client, Inbox};
-use super::wait::PATIENCE;
-use super::wire::{self, headers};
+use crate::client::{Client, Inbox};
+use crate::wait::PATIENCE;
+use crate::wire::{self, headers};
 
-pub(crate) const REGISTRY: &str = "mesh-provisioner_registry";
-pub(crate) const NEEDS: &str = "mesh-provisioner_needs";
-pub(crate) const APPLIED: &str = "mesh-provisioner_applied";
-pub(crate) const COLLECT: &str = "mesh-provisioner_collect";
+pub const REGISTRY: &str = "mesh-provisioner_registry";
+pub const NEEDS: &str = "mesh-provisioner_needs";
+pub const APPLIED: &str = "mesh-provisioner_applied";
+pub const COLLECT: &str = "mesh-provisioner_collect";
 
 /// No such message: an `err_code` of `$JS.API`.
 const NO_MESSAGE: u64 = 10037;
@@ -24,20 +24,20 @@ const WINDOW: usize = 256;
 
 /// A message of a bucket, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub struct Stored {
     /// The key as JSON can give it: bytes that are not UTF-8 are replaced.
-    pub(crate) key: String,
-    pub(crate) sequence: u64,
+    pub key: String,
+    pub sequence: u64,
     /// The bus's own time of the write, RFC 3339.
-    pub(crate) time: String,
+    pub time: String,
     /// The raw block; empty when there is none.
-    pub(crate) headers: Vec<u8>,
-    pub(crate) value: Vec<u8>,
+    pub headers: Vec<u8>,
+    pub value: Vec<u8>,
 }
 
 impl Stored {
     /// A header's value.
-    pub(crate) fn header(&self, name: &str) -> Option<String> {
+    pub fn header(&self, name: &str) -> Option<String> {
         wire::header(&self.headers, name)
     }
 }
@@ -45,13 +45,13 @@ impl Stored {
 impl Client {
     /// Puts a value; gives its sequence. Panics unless the bus says that it is stored.
     #[track_caller]
-    pub(crate) fn kv_put(&self, bucket: &str, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> u64 {
+    pub fn kv_put(&self, bucket: &str, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> u64 {
         self.kv_put_with(bucket, key, &[], value)
     }
 
     /// Puts a value with a raw block of headers.
     #[track_caller]
-    pub(crate) fn kv_put_with(
+    pub fn kv_put_with(
         &self,
         bucket: &str,
         key: impl AsRef<[u8]>,
@@ -64,7 +64,7 @@ impl Client {
 
     /// As [`Client::kv_put_with`], but gives the bus's refusal: an answer with `error`.
     #[track_caller]
-    pub(crate) fn try_kv_put_with(
+    pub fn try_kv_put_with(
         &self,
         bucket: &str,
         key: impl AsRef<[u8]>,
@@ -77,7 +77,7 @@ impl Client {
 
     /// Puts many values with many on their way at once: 20 000 take seconds, not minutes.
     #[track_caller]
-    pub(crate) fn kv_put_all<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub fn kv_put_all<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         bucket: &str,
         entries: impl IntoIterator<Item = (K, V)>,
@@ -99,32 +99,32 @@ impl Client {
 
     /// Deletes a key as clients do: with a marker. Gives the marker's sequence.
     #[track_caller]
-    pub(crate) fn kv_delete(&self, bucket: &str, key: impl AsRef<[u8]>) -> u64 {
+    pub fn kv_delete(&self, bucket: &str, key: impl AsRef<[u8]>) -> u64 {
         self.kv_put_with(bucket, key, &headers(&[("KV-Operation", "DEL")]), b"")
     }
 
     /// Deletes a key and its history. Gives the marker's sequence.
     #[track_caller]
-    pub(crate) fn kv_purge(&self, bucket: &str, key: impl AsRef<[u8]>) -> u64 {
+    pub fn kv_purge(&self, bucket: &str, key: impl AsRef<[u8]>) -> u64 {
         self.kv_put_with(bucket, key, &headers(&[("KV-Operation", "PURGE"), ("Nats-Rollup", "sub")]), b"")
     }
 
     /// The last message of a key, a marker too. A key that holds `*` or `>` would match others: see
     /// [`Client::kv_at`].
     #[track_caller]
-    pub(crate) fn kv_get(&self, bucket: &str, key: &str) -> Option<Stored> {
+    pub fn kv_get(&self, bucket: &str, key: &str) -> Option<Stored> {
         self.message(bucket, &json!({"last_by_subj": format!("$KV.{bucket}.{key}")}))
     }
 
     /// The message with this sequence.
     #[track_caller]
-    pub(crate) fn kv_at(&self, bucket: &str, sequence: u64) -> Option<Stored> {
+    pub fn kv_at(&self, bucket: &str, sequence: u64) -> Option<Stored> {
         self.message(bucket, &json!({"seq": sequence}))
     }
 
     /// Every subject of a bucket that holds a message, markers too, without `$KV.<bucket>.`; sorted.
     #[track_caller]
-    pub(crate) fn kv_keys(&self, bucket: &str) -> Vec<String> {
+    pub fn kv_keys(&self, bucket: &str) -> Vec<String> {
         let prefix = format!("$KV.{bucket}.");
         let asked = json!({"subjects_filter": format!("{prefix}>")});
         let info = self.api(&format!("STREAM.INFO.KV_{bucket}"), &asked);
@@ -138,7 +138,7 @@ impl Client {
     /// Creates a bucket's stream as the field makes it, with these fields of the configuration put in or
     /// over.
     #[track_caller]
-    pub(crate) fn create_bucket(&self, bucket: &str, fields: &Value) -> Value {
+    pub fn create_bucket(&self, bucket: &str, fields: &Value) -> Value {
         let mut config = json!({
             "name": format!("KV_{bucket}"), "subjects": [format!("$KV.{bucket}.>")], "storage": "file",
             "retention": "limits", "discard": "new", "max_msgs_per_subject": 1, "num_replicas": 1,
@@ -150,7 +150,7 @@ impl Client {
 
     /// Changes fields of a bucket's configuration.
     #[track_caller]
-    pub(crate) fn update_bucket(&self, bucket: &str, fields: &Value) -> Value {
+    pub fn update_bucket(&self, bucket: &str, fields: &Value) -> Value {
         let mut config = self.stream_info(bucket)["config"].clone();
         merge(&mut config, fields);
         self.api(&format!("STREAM.UPDATE.KV_{bucket}"), &config)
@@ -158,31 +158,31 @@ impl Client {
 
     /// Deletes a bucket with all that is in it.
     #[track_caller]
-    pub(crate) fn delete_bucket(&self, bucket: &str) {
+    pub fn delete_bucket(&self, bucket: &str) {
         self.api(&format!("STREAM.DELETE.KV_{bucket}"), &Value::Null);
     }
 
     /// The stream of a bucket: `config` and `state`.
     #[track_caller]
-    pub(crate) fn stream_info(&self, bucket: &str) -> Value {
+    pub fn stream_info(&self, bucket: &str) -> Value {
         self.api(&format!("STREAM.INFO.KV_{bucket}"), &Value::Null)
     }
 
     /// The sequence of the last write: it stays as long as nothing is written.
     #[track_caller]
-    pub(crate) fn last_sequence(&self, bucket: &str) -> u64 {
+    pub fn last_sequence(&self, bucket: &str) -> u64 {
         number(&self.stream_info(bucket)["state"]["last_seq"])
     }
 
     /// How many consumers somebody left on the bucket.
     #[track_caller]
-    pub(crate) fn consumer_count(&self, bucket: &str) -> u64 {
+    pub fn consumer_count(&self, bucket: &str) -> u64 {
         number(&self.stream_info(bucket)["state"]["consumer_count"])
     }
 
     /// Calls `$JS.API.<call>`, such as `STREAM.INFO.KV_x`; panics with the bus's words if it refuses.
     #[track_caller]
-    pub(crate) fn api(&self, call: &str, body: &Value) -> Value {
+    pub fn api(&self, call: &str, body: &Value) -> Value {
         let answer = self.try_api(call, body);
         assert!(answer.get("error").is_none(), "{call} {body}: {}", answer["error"]);
         answer
@@ -190,7 +190,7 @@ impl Client {
 
     /// As [`Client::api`], but a refusal is an answer with `error`.
     #[track_caller]
-    pub(crate) fn try_api(&self, call: &str, body: &Value) -> Value {
+    pub fn try_api(&self, call: &str, body: &Value) -> Value {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         match self.request(format!("$JS.API.{call}"), body, PATIENCE) {
             Ok(message) => message.json(),

@@ -16,12 +16,12 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use serde_json::{Value, json};
 
-use super::accounts::Account;
-use super::wait::{self, PATIENCE};
-use super::wire::{self, Line, Message};
+use crate::accounts::Account;
+use crate::wait::{self, PATIENCE};
+use crate::wire::{self, Line, Message};
 
 /// One connection. May be used from several threads.
-pub(crate) struct Client {
+pub struct Client {
     shared: Arc<Shared>,
     info: Value,
     inbox: String,
@@ -30,7 +30,7 @@ pub(crate) struct Client {
 }
 
 /// What arrives for one subscription or one request, in order. Dropping it ends the subscription.
-pub(crate) struct Inbox {
+pub struct Inbox {
     deliveries: Receiver<Delivery>,
     shared: Arc<Shared>,
     /// The subject, for messages.
@@ -47,7 +47,7 @@ enum Place {
 
 /// Why there is no message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unanswered {
+pub enum Unanswered {
     /// Nobody subscribes to what was asked: the server said so at once.
     NoResponders,
     /// The server's words about the missing right.
@@ -91,20 +91,20 @@ const REPLIES: u64 = 0;
 impl Client {
     /// Connects; panics with the server's words if it is not let in.
     #[track_caller]
-    pub(crate) fn connect(address: SocketAddr, account: &Account) -> Self {
+    pub fn connect(address: SocketAddr, account: &Account) -> Self {
         Self::try_connect(address, account)
             .unwrap_or_else(|error| panic!("{} cannot connect to {address}: {error}", account.user))
     }
 
     /// Connects, or says why not.
-    pub(crate) fn try_connect(address: SocketAddr, account: &Account) -> Result<Self, String> {
+    pub fn try_connect(address: SocketAddr, account: &Account) -> Result<Self, String> {
         let credentials = json!({"user": account.user, "pass": account.password});
         Self::try_connect_by(address, &account.inbox, |_info| credentials)
     }
 
     /// Connects with the authentication fields of CONNECT that `credentials` makes from the server's INFO,
     /// and with replies under the prefix `inbox`.
-    pub(crate) fn try_connect_by(
+    pub fn try_connect_by(
         address: SocketAddr,
         inbox: &str,
         credentials: impl FnOnce(&Value) -> Value,
@@ -142,12 +142,12 @@ impl Client {
     }
 
     /// What the server said about itself when this client connected.
-    pub(crate) fn info(&self) -> &Value {
+    pub fn info(&self) -> &Value {
         &self.info
     }
 
     /// Sends bytes as they are. What cannot be sent closes the connection, which the next wait will say.
-    pub(crate) fn send(&self, bytes: &[u8]) {
+    pub fn send(&self, bytes: &[u8]) {
         let mut writer = self.shared.writer();
         if writer.write_all(bytes).is_err() {
             let _ = writer.shutdown(Shutdown::Both);
@@ -155,13 +155,13 @@ impl Client {
     }
 
     /// Publishes a body.
-    pub(crate) fn publish(&self, subject: impl AsRef<[u8]>, body: impl AsRef<[u8]>) {
+    pub fn publish(&self, subject: impl AsRef<[u8]>, body: impl AsRef<[u8]>) {
         self.publish_with(subject, None, &[], body);
     }
 
     /// Publishes with a reply subject and a raw block of headers ([`wire::headers`] makes a good one); an
     /// empty block is none.
-    pub(crate) fn publish_with(
+    pub fn publish_with(
         &self,
         subject: impl AsRef<[u8]>,
         reply: Option<&[u8]>,
@@ -187,7 +187,7 @@ impl Client {
 
     /// Subscribes, and returns once the server has taken or refused it.
     #[track_caller]
-    pub(crate) fn subscribe(&self, subject: &str, queue: Option<&str>) -> Inbox {
+    pub fn subscribe(&self, subject: &str, queue: Option<&str>) -> Inbox {
         let sid = self.counter.fetch_add(1, Ordering::Relaxed);
         let inbox = self.inbox(subject, Place::Subscription(sid));
         self.send(format!("SUB {subject} {} {sid}\r\n", queue.unwrap_or_default()).as_bytes());
@@ -196,7 +196,7 @@ impl Client {
     }
 
     /// Asks and waits for the first answer.
-    pub(crate) fn request(
+    pub fn request(
         &self,
         subject: impl AsRef<[u8]>,
         body: impl AsRef<[u8]>,
@@ -206,12 +206,7 @@ impl Client {
     }
 
     /// Asks; the answers, however many, can be taken from the inbox when they are wanted.
-    pub(crate) fn request_later(
-        &self,
-        subject: impl AsRef<[u8]>,
-        headers: &[u8],
-        body: impl AsRef<[u8]>,
-    ) -> Inbox {
+    pub fn request_later(&self, subject: impl AsRef<[u8]>, headers: &[u8], body: impl AsRef<[u8]>) -> Inbox {
         let reply = format!("{}.{}", self.inbox, self.counter.fetch_add(1, Ordering::Relaxed)).into_bytes();
         let asked = String::from_utf8_lossy(subject.as_ref()).into_owned();
         let inbox = self.inbox(&asked, Place::Request(reply.clone()));
@@ -221,14 +216,14 @@ impl Client {
 
     /// Returns once the server has taken all that was sent, and all it sent before that is here.
     #[track_caller]
-    pub(crate) fn flush(&self) {
+    pub fn flush(&self) {
         if let Err(error) = self.try_flush(PATIENCE) {
             panic!("flush: {error}");
         }
     }
 
     /// As [`Client::flush`], for a server that may be gone.
-    pub(crate) fn try_flush(&self, within: Duration) -> Result<(), Unanswered> {
+    pub fn try_flush(&self, within: Duration) -> Result<(), Unanswered> {
         let (pong, ponged) = unbounded();
         {
             // The lock on the writer keeps two PINGs and their places in the queue in one order.
@@ -248,13 +243,13 @@ impl Client {
     }
 
     /// Everything that the server complained about (`-ERR`) so far.
-    pub(crate) fn errors(&self) -> Vec<String> {
+    pub fn errors(&self) -> Vec<String> {
         self.shared.state().complaints.clone()
     }
 
     /// Waits for a complaint of the server that holds these words.
     #[track_caller]
-    pub(crate) fn wait_for_error(&self, needle: &str, within: Duration) -> String {
+    pub fn wait_for_error(&self, needle: &str, within: Duration) -> String {
         wait::until(&format!("-ERR with {needle:?}"), within, || {
             let complaints = self.errors();
             let found = complaints.iter().find(|words| words.contains(needle)).cloned();
@@ -263,7 +258,7 @@ impl Client {
     }
 
     /// Whether the connection is gone.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.shared.state().closed
     }
 
@@ -298,7 +293,7 @@ impl Drop for Client {
 
 impl Inbox {
     /// The next message.
-    pub(crate) fn next(&self, within: Duration) -> Result<Message, Unanswered> {
+    pub fn next(&self, within: Duration) -> Result<Message, Unanswered> {
         match self.deliveries.recv_timeout(within) {
             Ok(Delivery::Message(message)) if message.status() == Some(503) && message.body.is_empty() => {
                 Err(Unanswered::NoResponders)
@@ -311,7 +306,7 @@ impl Inbox {
 
     /// All that is here and was not taken yet. [`Client::flush`] before it makes sure of what the server has
     /// sent.
-    pub(crate) fn take_all(&self) -> Vec<Message> {
+    pub fn take_all(&self) -> Vec<Message> {
         let message = |delivery| match delivery {
             Delivery::Message(message) => Some(message),
             Delivery::Denied(_) => None,

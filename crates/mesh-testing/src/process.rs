@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::wait::{self, PATIENCE};
+use crate::wait::{self, PATIENCE};
 
 /// Owns the child: dropping it kills it.
-pub(crate) struct Process {
+pub struct Process {
     name: String,
     child: Child,
     /// True if the child only leads to the process that is meant, as `unshare` does.
@@ -18,7 +18,7 @@ pub(crate) struct Process {
 impl Process {
     /// Starts `command`; `name` is for messages.
     #[track_caller]
-    pub(crate) fn start(name: &str, command: &mut Command) -> Self {
+    pub fn start(name: &str, command: &mut Command) -> Self {
         match command.stdin(Stdio::null()).spawn() {
             Ok(child) => Self { name: name.to_owned(), child, wrapped: false },
             Err(error) => panic!("cannot start {name} ({command:?}): {error}"),
@@ -27,7 +27,7 @@ impl Process {
 
     /// Starts a `command` whose own child is the process that signals are meant for.
     #[track_caller]
-    pub(crate) fn start_wrapped(name: &str, command: &mut Command) -> Self {
+    pub fn start_wrapped(name: &str, command: &mut Command) -> Self {
         let mut process = Self::start(name, command);
         process.wrapped = true;
         process
@@ -35,7 +35,7 @@ impl Process {
 
     /// The process that is meant, past any wrapper.
     #[track_caller]
-    pub(crate) fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         let outer = self.child.id();
         if !self.wrapped {
             return outer;
@@ -47,13 +47,13 @@ impl Process {
 
     /// Sends a signal by its short name: `TERM`, `HUP`, `USR2`.
     #[track_caller]
-    pub(crate) fn signal(&self, signal: &str) {
+    pub fn signal(&self, signal: &str) {
         send(&self.name, self.id(), signal);
     }
 
     /// Stops it in its tracks; returns once every thread of it stands still.
     #[track_caller]
-    pub(crate) fn freeze(&self) {
+    pub fn freeze(&self) {
         let id = self.id();
         send(&self.name, id, "STOP");
         wait::until(&format!("{} to stand still", self.name), PATIENCE, || match thread_states(id) {
@@ -64,19 +64,19 @@ impl Process {
 
     /// Lets it go on after [`Process::freeze`].
     #[track_caller]
-    pub(crate) fn thaw(&self) {
+    pub fn thaw(&self) {
         self.signal("CONT");
     }
 
     /// How it ended, if it has.
     #[track_caller]
-    pub(crate) fn status(&mut self) -> Option<ExitStatus> {
+    pub fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap_or_else(|error| panic!("cannot look at {}: {error}", self.name))
     }
 
     /// Waits for its end; `None` when it still runs after `within`.
     #[track_caller]
-    pub(crate) fn ended(&mut self, within: Duration) -> Option<ExitStatus> {
+    pub fn ended(&mut self, within: Duration) -> Option<ExitStatus> {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.status() {
@@ -90,7 +90,7 @@ impl Process {
     }
 
     /// SIGKILL, and gone when this returns. Nothing happens to one that has ended already.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         if self.wrapped
             && self.child.try_wait().is_ok_and(|status| status.is_none())
             && let Some(inner) = first_child(self.child.id())

@@ -5,21 +5,21 @@ use data_encoding::BASE64;
 use serde_json::{Value, json};
 
 /// When each stream was made.
-pub(crate) const CREATED: &str = "2026-11-01T00:00:00Z";
+pub const CREATED: &str = "2026-11-01T00:00:00Z";
 
 /// A message as a stream keeps it, for [`message`].
 #[derive(Clone, Debug)]
-pub(crate) struct Stored<'a> {
-    pub(crate) subject: &'a str,
-    pub(crate) sequence: u64,
-    pub(crate) headers: &'a [u8],
-    pub(crate) data: &'a [u8],
-    pub(crate) time: &'a str,
+pub struct Stored<'a> {
+    pub subject: &'a str,
+    pub sequence: u64,
+    pub headers: &'a [u8],
+    pub data: &'a [u8],
+    pub time: &'a str,
 }
 
 /// The answer to `STREAM.INFO`: one page of subjects, each with its count. `subjects` are as a JSON encoder shows
 /// them, so some may look alike: the object is put together by hand.
-pub(crate) fn page(subjects: &[String], offset: usize, total: usize, last: (u64, &str)) -> Vec<u8> {
+pub fn page(subjects: &[String], offset: usize, total: usize, last: (u64, &str)) -> Vec<u8> {
     let names: Vec<String> =
         subjects.iter().map(|subject| format!("{}:1", Value::from(subject.as_str()))).collect();
     let (last_seq, last_ts) = last;
@@ -32,7 +32,7 @@ pub(crate) fn page(subjects: &[String], offset: usize, total: usize, last: (u64,
 }
 
 /// The answer to `STREAM.MSG.GET`.
-pub(crate) fn message(stored: &Stored<'_>) -> Vec<u8> {
+pub fn message(stored: &Stored<'_>) -> Vec<u8> {
     let mut fields = json!({
         "subject": stored.subject,
         "seq": stored.sequence,
@@ -48,22 +48,22 @@ pub(crate) fn message(stored: &Stored<'_>) -> Vec<u8> {
 }
 
 /// The same when the subject has no message.
-pub(crate) fn no_message() -> Vec<u8> {
+pub fn no_message() -> Vec<u8> {
     error(404, 10037, "no message found")
 }
 
 /// The answer to a write that is stored.
-pub(crate) fn stored(stream: &str, sequence: u64) -> Vec<u8> {
+pub fn stored(stream: &str, sequence: u64) -> Vec<u8> {
     json!({"stream": stream, "seq": sequence}).to_string().into_bytes()
 }
 
 /// The answer to a write that expected another sequence.
-pub(crate) fn conflict(newest: u64) -> Vec<u8> {
+pub fn conflict(newest: u64) -> Vec<u8> {
     error(400, 10071, &format!("wrong last sequence: {newest}"))
 }
 
 /// A refusal.
-pub(crate) fn error(code: u32, err_code: u32, description: &str) -> Vec<u8> {
+pub fn error(code: u32, err_code: u32, description: &str) -> Vec<u8> {
     json!({"error": {"code": code, "err_code": err_code, "description": description}})
         .to_string()
         .into_bytes()

@@ -11,18 +11,18 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::accounts::Account;
-use super::client::Client;
-use super::process::Process;
-use super::setup::{self, Setup};
-use super::wait::{self, PATIENCE, tail};
+use crate::accounts::Account;
+use crate::client::Client;
+use crate::process::Process;
+use crate::setup::{self, Setup};
+use crate::wait::{self, PATIENCE, tail};
 
 /// A server with monitoring. Address and store stay the same over [`Server::restart`].
-pub(crate) struct Server {
+pub struct Server {
     /// Killed before the directory below is removed: fields are dropped in this order.
     process: Option<Process>,
     /// What it starts with the next time: change it, then [`Server::restart`] or [`Server::reload`].
-    pub(crate) setup: Setup,
+    pub setup: Setup,
     ports: Ports,
     version: (u32, u32, u32),
     directory: TempDir,
@@ -40,12 +40,12 @@ struct Ports {
 impl Server {
     /// One with the shipped configuration.
     #[track_caller]
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Setup::shipped().start()
     }
 
     #[track_caller]
-    pub(super) fn start_with(setup: Setup) -> Self {
+    pub(crate) fn start_with(setup: Setup) -> Self {
         let mut server = Self {
             process: None,
             setup,
@@ -58,13 +58,13 @@ impl Server {
     }
 
     /// SIGKILL: gone without a goodbye, and without writing anything more.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.process = None;
     }
 
     /// Kills it if it runs, and starts it again with the same ports and the same store.
     #[track_caller]
-    pub(crate) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.kill();
         self.launch();
     }
@@ -73,7 +73,7 @@ impl Server {
     ///
     /// Panics if it refuses. Whether there are streams at all cannot be changed so: [`Server::restart`] does.
     #[track_caller]
-    pub(crate) fn reload(&self) {
+    pub fn reload(&self) {
         const DONE: &str = "Reloaded server configuration";
         const REFUSED: &str = "Failed to reload";
         let before = self.log().len();
@@ -89,63 +89,63 @@ impl Server {
 
     /// SIGSTOP: it keeps its connections and says nothing any more.
     #[track_caller]
-    pub(crate) fn freeze(&self) {
+    pub fn freeze(&self) {
         self.process().freeze();
     }
 
     /// Lets it go on after [`Server::freeze`].
     #[track_caller]
-    pub(crate) fn thaw(&self) {
+    pub fn thaw(&self) {
         self.process().thaw();
     }
 
     /// Sends a signal by its short name; `USR2` is the lame duck.
     #[track_caller]
-    pub(crate) fn signal(&self, signal: &str) {
+    pub fn signal(&self, signal: &str) {
         self.process().signal(signal);
     }
 
     /// Major, minor, patch; for what only newer servers have.
-    pub(crate) fn version(&self) -> (u32, u32, u32) {
+    pub fn version(&self) -> (u32, u32, u32) {
         self.version
     }
 
     /// Where clients connect.
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         loopback(self.ports.client)
     }
 
     /// Where clients connect, without user information.
-    pub(crate) fn client_url(&self) -> String {
+    pub fn client_url(&self) -> String {
         format!("nats://{}", self.address())
     }
 
     /// Where another server's `routes` lead. For a configuration that has a `cluster` block.
     #[track_caller]
-    pub(crate) fn cluster_url(&self) -> String {
+    pub fn cluster_url(&self) -> String {
         format!("nats://{}", loopback(self.ports.cluster.expect("a cluster block that listens")))
     }
 
     /// A client of this account.
     #[track_caller]
-    pub(crate) fn client(&self, account: &Account) -> Client {
+    pub fn client(&self, account: &Account) -> Client {
         Client::connect(self.address(), account)
     }
 
     /// The directory of its configuration, log and store.
-    pub(crate) fn directory(&self) -> &Path {
+    pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
     /// What it logged since its first start.
-    pub(crate) fn log(&self) -> String {
+    pub fn log(&self) -> String {
         let log = fs::read(setup::log(self.directory.path())).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
 
     /// Waits for a line of its log.
     #[track_caller]
-    pub(crate) fn wait_for_log(&self, needle: &str, within: Duration) -> String {
+    pub fn wait_for_log(&self, needle: &str, within: Duration) -> String {
         wait::until(&format!("{needle:?} in the server's log"), within, || {
             let log = self.log();
             log.lines().find(|line| line.contains(needle)).map(str::to_owned).ok_or_else(|| tail(&log))
@@ -154,7 +154,7 @@ impl Server {
 
     /// Asks the monitoring port: `/connz?subs=1`, `/varz`, `/jsz`.
     #[track_caller]
-    pub(crate) fn monitor(&self, path: &str) -> Value {
+    pub fn monitor(&self, path: &str) -> Value {
         let answer =
             get(loopback(self.ports.monitor), path).unwrap_or_else(|error| panic!("GET {path}: {error}"));
         let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
@@ -164,7 +164,7 @@ impl Server {
     /// The open connections of one user, as `/connz` has them. A `cid` that stays is a connection that was
     /// kept.
     #[track_caller]
-    pub(crate) fn connections_of(&self, user: &str) -> Vec<Value> {
+    pub fn connections_of(&self, user: &str) -> Vec<Value> {
         let all = self.monitor("/connz?auth=1&subs=1&limit=10000");
         let all = all["connections"].as_array().cloned().unwrap_or_default();
         all.into_iter().filter(|connection| connection["authorized_user"] == user).collect()
@@ -172,7 +172,7 @@ impl Server {
 
     /// Those of them that serve: without the one for reads in bulk.
     #[track_caller]
-    pub(crate) fn serving_connections_of(&self, user: &str) -> Vec<Value> {
+    pub fn serving_connections_of(&self, user: &str) -> Vec<Value> {
         let in_bulk =
             |connection: &Value| connection["name"].as_str().is_some_and(|name| name.ends_with(" in bulk"));
         self.connections_of(user).into_iter().filter(|connection| !in_bulk(connection)).collect()

@@ -1,0 +1,12 @@
+//! Who answers.
+
+use serde::Serialize;
+
+/// One running instance of a service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Identity {
+    /// Fresh at each start.
+    pub id: String,
+    /// The program's version.
+    pub version: String,
+}
