@@ -119,7 +119,7 @@ enum Command {
     Why(why::Why),
     Ask(ask::Ask),
     Serve(serve::Serve),
-    Plan(plan::Planned),
+    Plan(plan::PlanCommand),
     Init(init::Init),
     Check(check::Check),
     Permissions(permissions::Permissions),

@@ -5,47 +5,44 @@
 //! jitter come in, so that a whole life of the seat can be played through in a test.
 
 mod action;
-mod asking;
 mod bulk;
-mod calling;
-mod calls;
+mod call;
 mod connection;
+mod dispatch;
 mod event;
 mod failure;
-mod following;
 mod health;
-mod index;
-mod known;
-mod listing;
-mod pass;
-mod plan;
-mod presence;
-mod question;
-mod requests;
-mod scan;
+mod health_report;
+mod in_flight;
+mod link_state;
+mod peers;
+mod queries;
+mod query;
+mod read;
+mod registry;
+mod respond;
 mod topic;
-mod values;
 
 pub use action::Action;
+pub use call::Tag;
 pub use event::Event;
 pub use failure::{Cause, Refusal};
-pub use health::{Counters, Health, PassHealth, RegistryHealth};
-pub use plan::{Change, Plan, Planning, show, unnameable};
-pub use presence::OtherSeat;
-pub use question::Slot;
+pub use health_report::{Counters, Health, PassHealth, RegistryHealth};
+pub use peers::OtherSeat;
+pub use registry::plan::{Change, Plan, Planning, show, unnameable};
 
 use crate::wire::PROVISIONING;
 use bulk::Bulk;
-use calls::{Calls, Owner};
-use connection::Link;
+use in_flight::{InFlight, Owner};
+use link_state::LinkState;
 use log::Level;
 use mesh_model::provisioner::{INBOX, VERB};
 use mesh_service::identity::Identity;
 use mesh_service::log_limit::LogLimiter;
 use mesh_service::services::Work;
-use pass::{Line, Pass};
-use presence::Presence;
-use requests::Requests;
+use peers::OtherSeats;
+use queries::Queries;
+use registry::pass::{Line, Pass};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use topic::Topic;
@@ -76,22 +73,22 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Seat {
     settings: Settings,
-    link: Link,
+    link: LinkState,
     denied_subscriptions: BTreeSet<String>,
     /// How many subscriptions the server did not make since the account has no room for them.
     subscriptions_over_limit: usize,
-    calls: Calls,
+    in_flight: InFlight,
     bulk: Bulk,
-    requests: Requests,
+    queries: Queries,
     pass: Pass,
-    presence: Presence,
+    other_seats: OtherSeats,
     stopping: Option<Duration>,
     log_limiter: LogLimiter<Topic>,
     counters: Counters,
     work: Work,
     last_bus_error: Option<String>,
     jitter: u64,
-    /// Whose turn it is to send first among the questions under way.
+    /// Whose turn it is to send first among the queries under way.
     turn: usize,
     /// What to add to the time since the start for the time since 1970.
     clock: Duration,
@@ -102,18 +99,18 @@ impl Seat {
     /// A seat without a connection, which wants one at once.
     pub fn new(settings: Settings) -> Self {
         Seat {
-            link: Link::Down {
+            link: LinkState::Down {
                 retry: Duration::ZERO,
                 attempts: 0,
                 why: "it has not been tried yet".to_owned(),
             },
             denied_subscriptions: BTreeSet::new(),
             subscriptions_over_limit: 0,
-            calls: Calls::default(),
+            in_flight: InFlight::default(),
             bulk: Bulk::new(),
-            requests: Requests::default(),
+            queries: Queries::default(),
             pass: Pass::new(settings.every),
-            presence: Presence::default(),
+            other_seats: OtherSeats::default(),
             stopping: None,
             log_limiter: LogLimiter::default(),
             counters: Counters::default(),
@@ -133,19 +130,19 @@ impl Seat {
         match event {
             Event::Up { server, max_payload } => self.up(server, max_payload, now),
             Event::Down { why } => self.down(why, now),
-            Event::Protest(words) => self.protest(&words, now),
+            Event::ServerError(words) => self.on_server_error(&words, now),
             Event::MaxPayload(bytes) => {
-                if let Link::Up { max_payload, .. } = &mut self.link {
+                if let LinkState::Up { max_payload, .. } = &mut self.link {
                     *max_payload = bytes;
                 }
             }
             Event::LameDuck => self.lame_duck(now),
-            Event::Request { subject, reply, body } => self.request(&subject, reply, &body, now),
-            Event::Answer { call, no_responders, body } => {
+            Event::Request { subject, reply, body } => self.on_request(&subject, reply, &body, now),
+            Event::Reply { call, no_responders, body } => {
                 let body = if no_responders { Err(Cause::NoResponders) } else { Ok(body.as_slice()) };
-                self.answer(call, body, now);
+                self.on_reply(call, body, now);
             }
-            Event::Part { call, part } => self.part(call, part, now),
+            Event::Part { call, part } => self.on_part(call, part, now),
             Event::BulkUp => self.bulk_up(),
             Event::BulkDown { why } => self.bulk_down(&why, now),
             Event::Overrun(count) => {
@@ -176,7 +173,7 @@ impl Seat {
             Event::Clock(since_1970) => self.clock = since_1970.saturating_sub(now),
             Event::Due => {}
         }
-        self.go_on(now);
+        self.poll(now);
         std::mem::take(&mut self.actions)
     }
 
@@ -184,22 +181,22 @@ impl Seat {
     /// a pass, to give up on an answer or a request, to ask who else is there, or to end.
     pub fn next_deadline(&self) -> Option<Duration> {
         let (retry, move_at) = match &self.link {
-            Link::Down { retry, .. } => (Some(*retry), None),
-            Link::Connecting { .. } => (None, None),
-            Link::Up { move_at, .. } => (None, *move_at),
+            LinkState::Down { retry, .. } => (Some(*retry), None),
+            LinkState::Connecting { .. } => (None, None),
+            LinkState::Up { move_at, .. } => (None, *move_at),
         };
-        let busy = self.requests.is_busy().then_some(Duration::ZERO);
-        let requests = self.requests.due();
-        let bulk = self.bulk.due(self.requests.wait_for_bulk());
+        let busy = self.queries.is_busy().then_some(Duration::ZERO);
+        let requests = self.queries.due();
+        let bulk = self.bulk.due(self.queries.wait_for_bulk());
         [
             busy,
             retry,
             move_at,
             bulk,
             requests,
-            self.calls.due(),
+            self.in_flight.due(),
             self.pass.due(),
-            self.presence.due(),
+            self.other_seats.due(),
             self.stopping,
         ]
         .into_iter()
@@ -216,7 +213,7 @@ impl Seat {
     }
 
     const fn is_up(&self) -> bool {
-        matches!(self.link, Link::Up { .. })
+        matches!(self.link, LinkState::Up { .. })
     }
 
     fn say(&mut self, level: Level, text: impl Into<String>) {
@@ -242,19 +239,19 @@ impl Seat {
         if self.stopping.is_some() {
             return;
         }
-        self.say(Level::Info, format!("stopping: {} requests under way", self.requests.len()));
+        self.say(Level::Info, format!("stopping: {} requests under way", self.queries.len()));
         self.stopping = Some(now + FAREWELL);
         self.pass.interrupt();
-        self.calls.forget(Owner::Pass);
-        self.presence.interrupt();
-        self.calls.forget(Owner::Presence);
+        self.in_flight.forget(Owner::Pass);
+        self.other_seats.interrupt();
+        self.in_flight.forget(Owner::OtherSeats);
         self.actions.push(Action::StopListening);
     }
 
     /// Does what became due, gives the answers that are there, and sends what is wanted next.
-    fn go_on(&mut self, now: Duration) {
+    fn poll(&mut self, now: Duration) {
         self.try_to_connect(now);
-        for call in self.calls.overdue(now) {
+        for call in self.in_flight.overdue(now) {
             self.fail(&call, Cause::Silent, now);
         }
         if self.pass.due().is_some_and(|due| now >= due) && self.is_up() && self.stopping.is_none() {
@@ -262,10 +259,10 @@ impl Seat {
             self.pass.begin(now, jitter);
         }
         self.look_for_others(now);
-        self.requests.go_on();
-        self.answer_requests(now);
+        self.queries.poll();
+        self.send_responses(now);
         self.look_after_bulk(now);
-        self.send_wanted(now);
+        self.send_calls(now);
         for line in self.pass.lines() {
             match line {
                 // Each tells of a write, and is the only trace of what was there before.
@@ -295,11 +292,11 @@ impl Seat {
 
     fn end_if_done(&mut self, now: Duration) {
         let Some(end) = self.stopping else { return };
-        if self.requests.len() > 0 && now < end && self.is_up() {
+        if self.queries.len() > 0 && now < end && self.is_up() {
             return;
         }
-        for asker in self.requests.take_all() {
-            self.settle(asker, Err(Refusal::stopping()), now);
+        for client in self.queries.take_all() {
+            self.settle(client, Err(Refusal::stopping()), now);
         }
         self.actions.push(Action::Exit);
     }

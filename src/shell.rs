@@ -251,7 +251,7 @@ impl Shell {
                 self.handle(Event::Stop)?;
             }
             Wake::Signal(Signal::Reload) => self.handle(Event::Reload)?,
-            Wake::Protest(words) => self.handle(Event::Protest(words))?,
+            Wake::Protest(words) => self.handle(Event::ServerError(words))?,
             Wake::Attempt(life) => self.attempt_became(life)?,
             Wake::Link(life) => self.link_became(life)?,
             Wake::Reply(reply) => {
@@ -359,7 +359,7 @@ impl Shell {
                 while let Some(words) =
                     self.link.as_ref().and_then(|serving| serving.link.server_errors().try_recv().ok())
                 {
-                    self.handle(Event::Protest(words))?;
+                    self.handle(Event::ServerError(words))?;
                 }
                 let held = std::mem::take(&mut self.held);
                 let lost = held.into_iter().filter_map(|message| (!self.send(message)).then_some(1)).sum();
@@ -443,7 +443,7 @@ impl Shell {
         };
         self.handle(match part {
             Some(part) => Event::Part { call, part },
-            None => Event::Answer { call, no_responders, body },
+            None => Event::Reply { call, no_responders, body },
         })
     }
 

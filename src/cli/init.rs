@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// How long one request may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
 connecting! {
     /// create the missing ones of the four buckets, with an administrator's credentials; existing buckets are left alone
@@ -54,7 +54,7 @@ impl Init {
             let advice = advice(bucket, self.replicas);
             let mut call = |request: &str, body: Vec<u8>| {
                 let subject = format!("{request}{}", Kv::new(bucket.name()).stream());
-                client.call(&subject, Vec::new(), body, PATIENCE)
+                client.call(&subject, Vec::new(), body, COMMAND_TIMEOUT)
             };
             let made = match call(STREAM_INFO, Vec::new())
                 .map(|answer| stream_info::parse_config(&answer.body))

@@ -15,7 +15,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 /// How long one request may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
 connecting! {
     /// show what the next registry write would change; writes nothing
@@ -27,14 +27,14 @@ connecting! {
         example = "{command_name} --creds /etc/mesh-provisioner/seat.creds",
         example = "{command_name} --user administrator --inbox-prefix _INBOX"
     )]
-    pub(super) struct Planned {
+    pub(super) struct PlanCommand {
         /// where answers come to [_INBOX_mesh.provisioner, else _INBOX]
         #[argh(option, arg_name = "subject", from_str_fn(parse_inbox_prefix))]
         inbox_prefix: Option<String>,
     }
 }
 
-impl Planned {
+impl PlanCommand {
     pub(super) fn run(self, environment: Environment<'_>) -> Exit {
         let inbox = Inbox::seat_or_usual(self.inbox_prefix.as_ref());
         let mut client = match connect(&self.flags(), environment, &inbox) {
@@ -60,14 +60,14 @@ impl Planned {
 /// Reads the registry to its end, or says why that cannot be done.
 fn read(client: &mut Client) -> Result<Plan, Exit> {
     let mut planning = Planning::new();
-    while let Some((slot, request)) = planning.request() {
-        let answer = match client.call(&request.subject, request.headers, request.body, PATIENCE) {
+    while let Some((tag, request)) = planning.request() {
+        let answer = match client.call(&request.subject, request.headers, request.body, COMMAND_TIMEOUT) {
             Ok(answer) => Ok(answer.body),
             Err(CallError::NoResponders) => Err(Cause::NoResponders),
             Err(CallError::Silent) => Err(Cause::Silent),
             Err(error) => return Err(explain(&error, &request.subject, "", "administrator")),
         };
-        match planning.heard(slot, answer.as_deref().map_err(Clone::clone)) {
+        match planning.on_reply(tag, answer.as_deref().map_err(Clone::clone)) {
             Ok(Some(plan)) => return Ok(plan),
             Ok(None) => {}
             Err(cause) => {

@@ -1,12 +1,12 @@
-//! Reads in bulk: many messages for one request, over a connection of their own, which is there only while questions
+//! Reads in bulk: many messages for one request, over a connection of their own, which is there only while queries
 //! need it.
 //!
 //! What comes in bulk comes with its stored headers as they are, and the bus library drops its connection over headers
 //! that it cannot read. One such entry, which any node may write, breaks this connection and no other: whoever waited
 //! reads the bucket one by one, which no entry can break, and so does everybody for a while.
 
-use super::calls::Call;
 use super::failure::Cause;
+use super::in_flight::Sent;
 use super::topic::Topic;
 use super::{Action, Seat, failure};
 use log::Level;
@@ -17,8 +17,8 @@ use std::time::Duration;
 /// How long a bucket is read one by one after a read in bulk was of no use.
 const PAUSE: Duration = Duration::from_secs(15 * 60);
 
-/// How long a question waits for the connection.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a query waits for the connection.
+const BULK_LINK_WAIT: Duration = Duration::from_millis(500);
 
 /// The wait after the first failed attempt to connect, and the longest.
 const FIRST_RECONNECT: Duration = Duration::from_secs(1);
@@ -70,17 +70,17 @@ impl Bulk {
         let is_there = match self.link {
             BulkLink::Up => true,
             BulkLink::Down { retry } => now >= retry,
-            BulkLink::Connecting { since } => now < since + PATIENCE,
+            BulkLink::Connecting { since } => now < since + BULK_LINK_WAIT,
         };
         let may =
             move |bucket: &Bucket| is_there && self.not_before.get(bucket).is_none_or(|until| now >= *until);
         Bucket::OF_NODES.into_iter().filter(may)
     }
 
-    /// When a question has waited long enough for the connection, or nobody has asked for long.
+    /// When a query has waited long enough for the connection, or nobody has asked for long.
     pub(super) fn due(&self, anybody_waits: bool) -> Option<Duration> {
         let patience = match self.link {
-            BulkLink::Connecting { since } if anybody_waits => Some(since + PATIENCE),
+            BulkLink::Connecting { since } if anybody_waits => Some(since + BULK_LINK_WAIT),
             _ => None,
         };
         patience.into_iter().chain(self.idle_since.map(|since| since + KEPT)).min()
@@ -98,29 +98,31 @@ impl Bulk {
 }
 
 impl Seat {
-    /// Sees to it that there is a connection for reads in bulk while questions need it, that none of them waits long
+    /// Sees to it that there is a connection for reads in bulk while queries need it, that none of them waits long
     /// for it, and that it ends when nobody has asked for long.
     pub(super) fn look_after_bulk(&mut self, now: Duration) {
-        for (bucket, why) in self.requests.take_unfit() {
+        for (bucket, why) in self.queries.take_uncacheable() {
             self.not_in_bulk(bucket, why, now);
         }
-        self.requests.leave_slow_bulk(now);
-        if self.requests.wait_for_bulk() {
+        self.queries.leave_slow_bulk(now);
+        if self.queries.wait_for_bulk() {
             match self.bulk.link {
                 BulkLink::Down { retry } if now >= retry && self.is_up() => {
                     self.bulk.link = BulkLink::Connecting { since: now };
                     self.actions.push(Action::ConnectBulk);
                 }
-                BulkLink::Connecting { since } if now >= since + PATIENCE => self.requests.leave_bulk(None),
-                BulkLink::Down { .. } => self.requests.leave_bulk(None),
+                BulkLink::Connecting { since } if now >= since + BULK_LINK_WAIT => {
+                    self.queries.leave_bulk(None);
+                }
+                BulkLink::Down { .. } => self.queries.leave_bulk(None),
                 _ => {}
             }
         }
-        if self.requests.len() > 0 || !self.bulk.is_up() && self.requests.know_nothing() {
+        if self.queries.len() > 0 || !self.bulk.is_up() && self.queries.know_nothing() {
             self.bulk.idle_since = None;
         } else if now >= *self.bulk.idle_since.get_or_insert(now) + KEPT {
             self.bulk.idle_since = None;
-            self.requests.forget();
+            self.queries.forget();
             self.close_bulk(now);
         }
     }
@@ -140,13 +142,13 @@ impl Seat {
 
     pub(super) fn bulk_down(&mut self, why: &str, now: Duration) {
         self.bulk.down(now);
-        for Call { owner, slot, kind, .. } in self.calls.take_bulk() {
-            if let Some(bucket) = kind.in_bulk() {
+        for Sent { owner, tag, cost, .. } in self.in_flight.take_bulk() {
+            if let Some(bucket) = cost.in_bulk() {
                 self.not_in_bulk(bucket, "the connection broke during one", now);
             }
-            self.deliver(owner, slot, Err(Cause::Silent), now);
+            self.deliver(owner, tag, Err(Cause::Silent), now);
         }
-        self.requests.leave_bulk(None);
+        self.queries.leave_bulk(None);
         let text = format!("no connection for reads in bulk, buckets are read one by one meanwhile: {why}");
         self.notice(Level::Info, Topic::Bulk, &format!("bulk {why}"), &text, now);
     }
@@ -154,7 +156,7 @@ impl Seat {
     /// A read in bulk came to nothing: the bucket is read one by one for a while.
     pub(super) fn not_in_bulk(&mut self, bucket: Bucket, why: &str, now: Duration) {
         self.bulk.pause(bucket, now);
-        self.requests.leave_bulk(Some(bucket));
+        self.queries.leave_bulk(Some(bucket));
         let why = failure::shorten(why.to_owned());
         let minutes = PAUSE.as_secs() / 60;
         let text = format!(

@@ -1,6 +1,7 @@
 //! The connection, as far as the seat knows of it: when to try for one, and what its ups and downs mean.
 
 use super::failure::Cause;
+use super::link_state::LinkState;
 use super::topic::Topic;
 use super::{Action, Seat};
 use log::Level;
@@ -19,30 +20,19 @@ const MOVE_AGAIN: Duration = Duration::from_secs(2);
 /// How long after a denied subscription to try again.
 const TRY_RIGHTS_AGAIN: Duration = Duration::from_secs(60);
 
-/// The connection, as far as the seat knows of it.
-#[derive(Debug)]
-pub(super) enum Link {
-    /// There is none; the next attempt is due then.
-    Down { retry: Duration, attempts: u32, why: String },
-    /// An attempt is under way.
-    Connecting { attempts: u32, why: String },
-    /// There is one, for which so many attempts failed.
-    Up { server: String, max_payload: usize, move_at: Option<Duration>, since: Duration, attempts: u32 },
-}
-
 impl Seat {
     pub(super) fn up(&mut self, server: String, max_payload: usize, now: Duration) {
         self.counters.connections += 1;
         let line = format!("connected to {server}");
         let attempts = match self.link {
-            Link::Connecting { attempts, .. } | Link::Down { attempts, .. } => attempts,
-            Link::Up { .. } => 0,
+            LinkState::Connecting { attempts, .. } | LinkState::Down { attempts, .. } => attempts,
+            LinkState::Up { .. } => 0,
         };
         match attempts {
             0 => self.say(Level::Info, line),
             _ => self.notice(Level::Info, Topic::Connection, &line, &line, now),
         }
-        self.link = Link::Up { server, max_payload, move_at: None, since: now, attempts };
+        self.link = LinkState::Up { server, max_payload, move_at: None, since: now, attempts };
         self.denied_subscriptions.clear();
         self.subscriptions_over_limit = 0;
         self.abandon_calls();
@@ -54,7 +44,7 @@ impl Seat {
         if self.stopping.is_none() {
             let jitter = self.jitter();
             self.pass.connected(now, jitter);
-            self.presence.request(now);
+            self.other_seats.request(now);
         }
     }
 
@@ -62,13 +52,13 @@ impl Seat {
     pub(super) fn begin_duties(&mut self, now: Duration) {
         if self.is_up() && self.stopping.is_none() {
             self.pass.request(now);
-            self.presence.request(now);
+            self.other_seats.request(now);
         }
     }
 
     pub(super) fn down(&mut self, why: String, now: Duration) {
         let attempts = match &self.link {
-            Link::Up { since, attempts, .. } => {
+            LinkState::Up { since, attempts, .. } => {
                 let attempts = if now < *since + LASTING { attempts + 1 } else { 0 };
                 let line = format!("disconnected: {why}");
                 match attempts {
@@ -77,7 +67,7 @@ impl Seat {
                 }
                 attempts
             }
-            Link::Connecting { attempts, .. } | Link::Down { attempts, .. } => {
+            LinkState::Connecting { attempts, .. } | LinkState::Down { attempts, .. } => {
                 let attempts = attempts + 1;
                 self.notice(
                     Level::Warn,
@@ -90,19 +80,19 @@ impl Seat {
             }
         };
         let wait = RECONNECT.after(attempts, self.jitter());
-        self.link = Link::Down { retry: now + wait, attempts, why };
+        self.link = LinkState::Down { retry: now + wait, attempts, why };
         self.abandon_calls();
     }
 
     /// Answers to what was sent over the connection before will not come over the one after.
     pub(super) fn abandon_calls(&mut self) {
-        self.calls.clear();
-        self.requests.begin_anew();
+        self.in_flight.clear();
+        self.queries.begin_anew();
         self.pass.interrupt();
-        self.presence.interrupt();
+        self.other_seats.interrupt();
     }
 
-    pub(super) fn protest(&mut self, words: &str, now: Duration) {
+    pub(super) fn on_server_error(&mut self, words: &str, now: Duration) {
         // Neither the log nor `health` shows the secret part of the inbox.
         let secret = self.settings.inbox.clone();
         let hide = |text: &str| text.replace(&secret, "<secret>");
@@ -118,7 +108,7 @@ impl Seat {
             self.subscriptions_over_limit += 1;
             self.connect_again_for_rights(now);
         } else if lower.starts_with("permissions violation for publish") {
-            for call in self.calls.denied(subject) {
+            for call in self.in_flight.denied(subject) {
                 self.fail(&call, Cause::Denied(words.to_owned()), now);
             }
         }
@@ -126,13 +116,13 @@ impl Seat {
 
     /// A right that is granted later takes effect on the next connection only.
     const fn connect_again_for_rights(&mut self, now: Duration) {
-        if let Link::Up { move_at: move_at @ None, .. } = &mut self.link {
+        if let LinkState::Up { move_at: move_at @ None, .. } = &mut self.link {
             *move_at = Some(now.saturating_add(TRY_RIGHTS_AGAIN));
         }
     }
 
     pub(super) fn lame_duck(&mut self, now: Duration) {
-        if let Link::Up { server, move_at, .. } = &mut self.link {
+        if let LinkState::Up { server, move_at, .. } = &mut self.link {
             *move_at = Some(now);
             let line = format!("{server} is about to shut down: moving to another server");
             self.say(Level::Info, line);
@@ -141,12 +131,12 @@ impl Seat {
 
     pub(super) fn try_to_connect(&mut self, now: Duration) {
         match &mut self.link {
-            Link::Down { retry, attempts, why } if now >= *retry => {
+            LinkState::Down { retry, attempts, why } if now >= *retry => {
                 let (attempts, why) = (*attempts, std::mem::take(why));
-                self.link = Link::Connecting { attempts, why };
+                self.link = LinkState::Connecting { attempts, why };
                 self.actions.push(Action::Connect);
             }
-            Link::Up { move_at: Some(at), .. } if now >= *at => {
+            LinkState::Up { move_at: Some(at), .. } if now >= *at => {
                 *at = now + MOVE_AGAIN;
                 self.actions.push(Action::Connect);
             }

@@ -15,11 +15,11 @@ pub enum Event {
     },
     /// The connection ended, or an attempt to connect failed.
     Down {
-        /// Why, in words for people.
+        /// Fault, in words for people.
         why: String,
     },
     /// The bus said `-ERR`.
-    Protest(String),
+    ServerError(String),
     /// From now on the server takes messages of at most so many bytes.
     MaxPayload(usize),
     /// The server is about to shut down and wants its clients to move.
@@ -28,13 +28,13 @@ pub enum Event {
     Request {
         /// The subject that was asked.
         subject: String,
-        /// Where the answer is to go, if the asker said so.
+        /// Where the answer is to go, if the client said so.
         reply: Option<String>,
         /// The request.
         body: Vec<u8>,
     },
     /// An answer came to a request of our own.
-    Answer {
+    Reply {
         /// The number that the request was sent with.
         call: u64,
         /// The bus itself answered that nobody listens there.
@@ -53,7 +53,7 @@ pub enum Event {
     BulkUp,
     /// It ended, or an attempt to make it failed.
     BulkDown {
-        /// Why, in words for people.
+        /// Fault, in words for people.
         why: String,
     },
     /// So many messages were dropped before the loop saw them, since they came faster than it turned.

@@ -34,7 +34,7 @@ impl Refusal {
 const MESSAGE_HEAD: usize = 768;
 const MESSAGE_TAIL: usize = 256;
 
-/// A message without its middle if it is long: it may quote an asker or the bus, who may say much, while its end
+/// A message without its middle if it is long: it may quote an client or the bus, who may say much, while its end
 /// says what to do next.
 pub(super) fn shorten(message: String) -> String {
     if message.len() <= MESSAGE_HEAD + MESSAGE_TAIL {

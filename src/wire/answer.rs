@@ -4,7 +4,7 @@ use super::reason::Reason;
 use super::request::What;
 use super::strict;
 use data_encoding::BASE64;
-use mesh_model::bucket::{Bucket, Malformed, Why};
+use mesh_model::bucket::{Bucket, Fault, Malformed};
 use mesh_model::object::Object;
 use mesh_model::registry;
 use mesh_service::errors;
@@ -64,9 +64,9 @@ impl<'a> Value<'a> {
     pub fn fault(&self) -> Option<Malformed> {
         match self {
             Value::Json(_) | Value::None => None,
-            Value::Text("", _) => Some(Malformed::new(Why::Json, "the value is empty")),
-            Value::Text(_, why) => Some(Malformed::new(Why::Json, why.as_str())),
-            Value::Bytes(_) => Some(Malformed::new(Why::Json, "the value is not JSON: it is not UTF-8")),
+            Value::Text("", _) => Some(Malformed::new(Fault::Json, "the value is empty")),
+            Value::Text(_, why) => Some(Malformed::new(Fault::Json, why.as_str())),
+            Value::Bytes(_) => Some(Malformed::new(Fault::Json, "the value is not JSON: it is not UTF-8")),
         }
     }
 
@@ -132,14 +132,14 @@ impl Serialize for Entry<'_> {
 
 /// A key of which something is wrong.
 #[derive(Debug, Serialize)]
-pub struct Complaint<'a> {
+pub struct MalformedEntry<'a> {
     /// The bucket, where an answer speaks of several.
     #[serde(skip_serializing_if = "Option::is_none")]
     bucket: Option<&'static str>,
     /// The key as it is stored.
     key: &'a str,
     /// The kind of fault.
-    why: Why,
+    why: Fault,
     /// The fault in words.
     detail: &'a str,
     /// The sequence of its last write, if it could be read.
@@ -150,12 +150,12 @@ pub struct Complaint<'a> {
     at: Option<&'a str>,
 }
 
-impl<'a> Complaint<'a> {
+impl<'a> MalformedEntry<'a> {
     /// That `key` is malformed; `written` is the sequence and the time of its last write, if they could be read. Of keys
     /// that are not UTF-8 several may look the same, so nothing is said of when one was written.
     pub fn new(key: &'a str, malformed: &'a Malformed, written: Option<(u64, &'a str)>) -> Self {
-        let written = written.filter(|_| malformed.why != Why::Bytes);
-        Complaint {
+        let written = written.filter(|_| malformed.why != Fault::Bytes);
+        MalformedEntry {
             bucket: None,
             key,
             why: malformed.why,
@@ -168,7 +168,7 @@ impl<'a> Complaint<'a> {
     /// The same, saying the bucket.
     #[must_use]
     pub const fn of(self, bucket: Bucket) -> Self {
-        Complaint { bucket: Some(bucket.suffix()), ..self }
+        MalformedEntry { bucket: Some(bucket.suffix()), ..self }
     }
 
     /// The complaint as JSON.
@@ -383,23 +383,23 @@ mod tests {
         assert!(json.contains(r#""module":"web","text":"plain","revision""#), "{json}");
         assert_eq!(
             fault,
-            Some((Why::Json, "the value is not JSON: expected value at line 1 column 1".to_owned()))
+            Some((Fault::Json, "the value is not JSON: expected value at line 1 column 1".to_owned()))
         );
         let (json, fault) = given(br#"{"node":"\ud800"}"#);
         assert!(json.contains(r#""text":"{\"node\":\"\\ud800\"}","revision""#), "{json}");
         let detail =
             "the value is JSON that many readers refuse: half of a surrogate pair stands alone in it";
-        assert_eq!(fault, Some((Why::Json, detail.to_owned())));
+        assert_eq!(fault, Some((Fault::Json, detail.to_owned())));
         let (json, fault) = given("[".repeat(5_000).as_bytes());
         assert!(json.contains(r#""text":"[[["#) && fault.is_some(), "{json}");
         let (json, fault) = given(format!("{}{}", "[".repeat(5_000), "]".repeat(5_000)).as_bytes());
         assert!(json.contains(r#""text":"[[["#) && fault.is_some(), "{json}");
         let (json, fault) = given(b"\xff\xfe");
         assert!(json.contains(r#""module":"web","base64":"//4=","revision""#), "{json}");
-        assert_eq!(fault, Some((Why::Json, "the value is not JSON: it is not UTF-8".to_owned())));
+        assert_eq!(fault, Some((Fault::Json, "the value is not JSON: it is not UTF-8".to_owned())));
         let (json, fault) = given(b"");
         assert!(json.contains(r#""text":"""#), "{json}");
-        assert_eq!(fault, Some((Why::Json, "the value is empty".to_owned())));
+        assert_eq!(fault, Some((Fault::Json, "the value is empty".to_owned())));
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Between {
                 }
                 let call = reply.rsplit('.').next().unwrap().parse().unwrap();
                 if let Some(body) = self.bus.answer(&message).unwrap() {
-                    events.push_back(Event::Answer { call, no_responders: false, body });
+                    events.push_back(Event::Reply { call, no_responders: false, body });
                 }
             }
         }

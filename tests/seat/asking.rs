@@ -161,7 +161,7 @@ fn what_the_bus_refuses_is_an_error_that_says_what_to_do() {
         .is([format!("warn: answered 503: {words}"), format!("to _INBOX.a: 503 bucket_missing: {words}")]);
     play.ask("b", r#"{"what":"applied"}"#).is([list(17, Applied)]);
     let words = "bucket mesh-provisioner_applied cannot be reached: JetStream does not answer on this bus: enable it, or wait until it has started";
-    play.tell(Event::Answer { call: 17, no_responders: true, body: vec![] }).is([
+    play.tell(Event::Reply { call: 17, no_responders: true, body: vec![] }).is([
         format!("warn: answered 503: {words}"),
         format!("to _INBOX.b: 503 jetstream_unavailable: {words}"),
     ]);
@@ -176,7 +176,7 @@ fn a_denied_read_fails_only_those_who_wait_for_it() {
     let refused = format!(
         "bucket mesh-provisioner_needs cannot be reached: the bus says {words:?}: grant the seat the rights that mesh-provisioner permissions seat prints"
     );
-    play.tell(Event::Protest(words.to_owned())).is([
+    play.tell(Event::ServerError(words.to_owned())).is([
         format!("warn: the bus says {words:?}"),
         format!("warn: answered 503: {refused}"),
         format!("to _INBOX.a: 503 denied: {refused}"),

@@ -407,7 +407,7 @@ fn without_the_right_everything_is_read_one_by_one() {
     play.ask("a", r#"{"what":"applied"}"#).is([look(19, Applied)]);
     play.answer(19, look_of(1, MANY, MANY)).is([follow(20, Applied, 1)]);
     let words = "Permissions Violation for Publish to \"$JS.API.DIRECT.GET.KV_mesh-provisioner_applied\"";
-    play.tell(Event::Protest(words.to_owned())).is([
+    play.tell(Event::ServerError(words.to_owned())).is([
         format!("warn: the bus says {words:?}"),
         format!(
             "info: bucket mesh-provisioner_applied is read one by one for 15 minutes, since a read in bulk was of no use: {words}"

@@ -79,7 +79,7 @@ fn a_lame_duck_is_left_only_when_another_server_takes_us() {
 fn a_denied_subscription_is_said_until_a_server_grants_it() {
     let mut play = Play::serving();
     let words = r#"Permissions Violation for Subscription to "mesh-provisioner.provisioning""#;
-    play.tell(Event::Protest(words.to_owned())).is([format!("warn: the bus says {words:?}")]);
+    play.tell(Event::ServerError(words.to_owned())).is([format!("warn: the bus says {words:?}")]);
     assert!(!play.seat.is_serving());
     assert!(play.seat.health(play.now).missing[0].contains("\"mesh-provisioner.provisioning\""));
     play.tell(Event::LameDuck).is(["info: n1 is about to shut down: moving to another server", "connect"]);

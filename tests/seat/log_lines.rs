@@ -12,7 +12,7 @@ fn count(lines: &[String], start: &str) -> usize {
 #[test]
 fn the_bus_is_quoted_once_a_minute() {
     let mut play = Play::serving();
-    let protest = || Event::Protest("Authorization Violation".to_owned());
+    let protest = || Event::ServerError("Authorization Violation".to_owned());
     play.tell(protest()).is(["warn: the bus says \"Authorization Violation\""]);
     for _ in 0..500 {
         play.tell(protest()).nothing();
@@ -78,7 +78,7 @@ fn refused_replies_without_end_hide_no_change_of_the_registry() {
     let mut play = Play::serving();
     for at in 0..200 {
         let words = format!("Permissions Violation for Publish to \"_INBOX.denied.{at}\"");
-        play.tell(Event::Protest(words)).lines();
+        play.tell(Event::ServerError(words)).lines();
     }
     play.tell(Event::Reload).lines();
     let stored: Vec<(String, String)> =

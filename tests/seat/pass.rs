@@ -299,8 +299,8 @@ fn a_denied_write_is_known_at_once_and_by_its_subject() {
     play.pass_reads(2, &found).is([put(14, "port", 0), put(15, "seat", 0)]);
     let words =
         |key: &str| format!("Permissions Violation for Publish to \"$KV.mesh-provisioner_registry.{key}\"");
-    play.tell(Event::Protest(words("other"))).is([format!("warn: the bus says {:?}", words("other"))]);
-    play.tell(Event::Protest(words("seat"))).is([
+    play.tell(Event::ServerError(words("other"))).is([format!("warn: the bus says {:?}", words("other"))]);
+    play.tell(Event::ServerError(words("seat"))).is([
         format!("warn: the bus says {:?}", words("seat")),
         format!(
             "warn: registry key seat: the bus says {:?}: grant the seat the rights that mesh-provisioner permissions seat prints",
@@ -321,7 +321,7 @@ fn a_denied_listing_is_not_waited_for() {
     let words = "Permissions Violation for Publish to \"$JS.API.STREAM.INFO.KV_mesh-provisioner_registry\""
         .to_owned();
     failed(
-        play.tell(Event::Protest(words)),
+        play.tell(Event::ServerError(words)),
         "grant the seat the rights that mesh-provisioner permissions seat prints",
     );
     let bucket: Bucket = Registry;

@@ -174,7 +174,7 @@ impl Play {
     /// The bus answers the request of the number `call`.
     #[track_caller]
     pub(crate) fn answer(&mut self, call: u64, body: Vec<u8>) -> Asked {
-        self.tell(Event::Answer { call, no_responders: false, body })
+        self.tell(Event::Reply { call, no_responders: false, body })
     }
 
     /// Somebody asks the verb; the answer is to go to `_INBOX.<from>`.

@@ -117,7 +117,7 @@ fn a_seat_is_found_however_often_the_registry_is_written() {
     let call = ask_again(&mut play);
     play.tell_after(
         500,
-        Event::Answer { call, no_responders: false, body: pong("SEAT2", "0.1.0").into_bytes() },
+        Event::Reply { call, no_responders: false, body: pong("SEAT2", "0.1.0").into_bytes() },
     )
     .lines();
     assert_eq!(others(&play), ["SEAT2"]);

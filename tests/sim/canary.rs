@@ -75,7 +75,7 @@ impl Canary {
         if let Event::Part { call, .. } = *event {
             self.tamper_with_part(call, event);
         }
-        let Event::Answer { body, .. } = event else { return Vec::new() };
+        let Event::Reply { body, .. } = event else { return Vec::new() };
         let Ok(mut answer) = serde_json::from_slice::<Value>(body) else { return Vec::new() };
         if let Some(message) = answer.get("message") {
             let kind = message["subject"].as_str().and_then(|subject| subject.strip_prefix(PREFIX));

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 pub use self::secret::Secret;
 
 use self::address::{Address, DEFAULT_PORT, UserInfo, parse_list};
-use self::files::Kind;
+use self::files::FileKind;
 use crate::pem;
 
 /// How to reach the bus, and as whom. Every file that it names was there and readable.
@@ -307,9 +307,9 @@ impl Level {
                 UserInfo::Token(token) => Auth::Token(token),
             })
         } else if let Some(creds) = &self.creds {
-            Some(Auth::Creds(files::path(creds, Kind::Creds, environment)?))
+            Some(Auth::Creds(files::path(creds, FileKind::Creds, environment)?))
         } else if let Some(nkey) = &self.nkey {
-            Some(Auth::Nkey(files::path(nkey, Kind::Nkey, environment)?))
+            Some(Auth::Nkey(files::path(nkey, FileKind::Nkey, environment)?))
         } else if let Some(user) = &self.user {
             let Some(password) = &self.password else {
                 return Err(ConfigError(format!(
@@ -327,14 +327,14 @@ impl Level {
 fn tls(levels: &[Level], environment: &dyn Fn(&str) -> Option<String>) -> Result<Tls, ConfigError> {
     let mut tls = Tls::default();
     if let Some(ca) = levels.iter().find_map(|level| level.ca.as_ref()) {
-        let path = files::path(ca, Kind::Certificate, environment)?;
+        let path = files::path(ca, FileKind::Certificate, environment)?;
         pem::roots(Some(&path)).map_err(|why| ConfigError(format!("{}: {why}", ca.name)))?;
         tls.ca = Some(path);
     }
     match levels.iter().map(|level| (&level.cert, &level.key)).find(|pair| !matches!(pair, (None, None))) {
         Some((Some(cert), Some(key))) => {
-            let cert_path = files::path(cert, Kind::Certificate, environment)?;
-            let key_path = files::path(key, Kind::Key, environment)?;
+            let cert_path = files::path(cert, FileKind::Certificate, environment)?;
+            let key_path = files::path(key, FileKind::Key, environment)?;
             let identity = pem::identity(&cert_path, &key_path);
             identity.map_err(|why| ConfigError(format!("{} and {}: {why}", cert.name, key.name)))?;
             tls.cert = Some(cert_path);

@@ -74,7 +74,7 @@ impl Bucket {
     pub fn parse(self, key: &str) -> Result<Vec<String>, Malformed> {
         if key.contains(char::REPLACEMENT_CHARACTER) {
             return Err(Malformed::new(
-                Why::Bytes,
+                Fault::Bytes,
                 "holds bytes that are not UTF-8, shown as U+FFFD".to_owned(),
             ));
         }
@@ -84,13 +84,13 @@ impl Bucket {
             let plural = if tokens.len() == 1 { "" } else { "s" };
             let detail =
                 format!("{} token{plural} where {} has {}", tokens.len(), self.one(), expected.len());
-            return Err(Malformed::new(Why::Shape, detail));
+            return Err(Malformed::new(Fault::Shape, detail));
         }
         let named = tokens.iter().zip(expected);
         named
             .map(|(token, what)| {
                 name::decode(token).map_err(|why| {
-                    Malformed::new(Why::Token, format!("the {what} token {:?} {why}", beginning(token)))
+                    Malformed::new(Fault::Token, format!("the {what} token {:?} {why}", beginning(token)))
                 })
             })
             .collect()
@@ -114,7 +114,7 @@ impl fmt::Display for Bucket {
 /// In which way a key or its value is malformed; the word stands in the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Why {
+pub enum Fault {
     /// The key has more or fewer tokens than its bucket's keys have.
     Shape,
     /// A token of the key is not the spelling of a name.
@@ -133,14 +133,14 @@ pub enum Why {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
     /// The kind of fault.
-    pub why: Why,
+    pub why: Fault,
     /// The fault in words.
     pub detail: String,
 }
 
 impl Malformed {
     /// A fault of the kind `why`, told by `detail`.
-    pub fn new(why: Why, detail: impl Into<String>) -> Self {
+    pub fn new(why: Fault, detail: impl Into<String>) -> Self {
         Malformed { why, detail: detail.into() }
     }
 }
@@ -171,20 +171,20 @@ mod tests {
         };
         assert_eq!(
             said(Bucket::Needs, "n1.web.port"),
-            (Why::Shape, "3 tokens where a need has 4".to_owned())
+            (Fault::Shape, "3 tokens where a need has 4".to_owned())
         );
         assert_eq!(
             said(Bucket::Applied, "n1"),
-            (Why::Shape, "1 token where an applied module has 2".to_owned())
+            (Fault::Shape, "1 token where an applied module has 2".to_owned())
         );
         assert_eq!(
             said(Bucket::Collect, "n1.=61.b"),
             (
-                Why::Token,
+                Fault::Token,
                 "the collection token \"=61\" spells =61 for 'a', which stands for itself".to_owned()
             )
         );
-        assert_eq!(said(Bucket::Needs, "n1.\u{fffd}.port.http").0, Why::Bytes);
-        assert_eq!(said(Bucket::Needs, "n1.*.port.http").0, Why::Token);
+        assert_eq!(said(Bucket::Needs, "n1.\u{fffd}.port.http").0, Fault::Bytes);
+        assert_eq!(said(Bucket::Needs, "n1.*.port.http").0, Fault::Token);
     }
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// How long one request may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Says how each bucket is, and where the registry leads.
 pub(super) fn tried(client: &mut Client, report: &mut Report) {
@@ -74,7 +74,7 @@ fn bucket_line(client: &mut Client, bucket: Bucket) -> Line {
 /// Tries to write the registry, in a way that the bus must refuse.
 fn write(client: &mut Client) -> Result<(), String> {
     let request = refused_write(&registry::ENTRIES[0]);
-    let answer = match client.call(&request.subject, request.headers, request.body, PATIENCE) {
+    let answer = match client.call(&request.subject, request.headers, request.body, COMMAND_TIMEOUT) {
         Ok(answer) => answer,
         // The right has a line of its own.
         Err(CallError::Denied(_)) => return Ok(()),
@@ -135,7 +135,7 @@ fn verb_line(client: &mut Client, kinds: &str, verb: &str, module: &str) -> Line
 /// The configuration of a bucket's stream.
 fn stream(client: &mut Client, bucket: &str) -> Result<Value, Cause> {
     let subject = format!("{STREAM_INFO}{}", Kv::new(bucket).stream());
-    let answer = client.call(&subject, Vec::new(), Vec::new(), PATIENCE).map_err(cause)?;
+    let answer = client.call(&subject, Vec::new(), Vec::new(), COMMAND_TIMEOUT).map_err(cause)?;
     stream_info::parse_config(&answer.body).map_err(Cause::Api)
 }
 

@@ -23,10 +23,10 @@ impl World<'_> {
         if message.subject.starts_with(DIRECT_GET) {
             return self.batch_at_bus(link, call, message);
         }
-        let event = |body: Vec<u8>| Event::Answer { call, no_responders: false, body };
-        let silent = Event::Answer { call, no_responders: true, body: Vec::new() };
+        let event = |body: Vec<u8>| Event::Reply { call, no_responders: false, body };
+        let silent = Event::Reply { call, no_responders: true, body: Vec::new() };
         let answer = if self.dice.chance(self.faults.deny) {
-            Event::Protest(format!("Permissions Violation for Publish to \"{}\"", message.subject))
+            Event::ServerError(format!("Permissions Violation for Publish to \"{}\"", message.subject))
         } else if self.dice.chance(self.faults.refuse) {
             event(jetstream::error(503, 10008, "system temporarily unavailable"))
         } else {

@@ -31,10 +31,10 @@ impl Awaited {
 
     pub(super) fn told(&mut self, event: &Event) {
         match event {
-            Event::Answer { call, .. } | Event::Part { call, .. } => {
+            Event::Reply { call, .. } | Event::Part { call, .. } => {
                 self.0.retain(|reply, _| !reply.ends_with(&format!(".{call}")));
             }
-            Event::Up { .. } | Event::Down { .. } | Event::BulkDown { .. } | Event::Protest(_) => {
+            Event::Up { .. } | Event::Down { .. } | Event::BulkDown { .. } | Event::ServerError(_) => {
                 self.0.clear();
             }
             _ => {}

@@ -72,8 +72,7 @@ impl World<'_> {
     /// The answer to a batch: its messages, one behind the other, as far as trouble leaves them.
     pub(super) fn batch_at_bus(&mut self, link: u64, call: u64, request: &Outgoing) -> Verdict<()> {
         let part = |part| Happening::AtSeat(link, Event::Part { call, part });
-        let silent =
-            || Happening::AtSeat(link, Event::Answer { call, no_responders: true, body: Vec::new() });
+        let silent = || Happening::AtSeat(link, Event::Reply { call, no_responders: true, body: Vec::new() });
         let faults = &self.faults;
         let trouble = self.dice.chance(faults.batch_trouble).then(|| *self.dice.pick(&faults.troubles));
         let mut known = self.bus.step;
@@ -90,7 +89,7 @@ impl World<'_> {
             Some(Trouble::Refused) => answer = vec![part(Part::Unusable("408 Empty Request".to_owned()))],
             Some(Trouble::Denied) => {
                 let words = format!("Permissions Violation for Publish to \"{}\"", request.subject);
-                answer = vec![Happening::AtSeat(link, Event::Protest(words))];
+                answer = vec![Happening::AtSeat(link, Event::ServerError(words))];
             }
             Some(Trouble::Silent) => answer.clear(),
             Some(Trouble::Lost) => drop(answer.remove(at)),

@@ -17,7 +17,7 @@ const MAX_BYTES: u64 = 4 << 20;
 
 /// What a file is for, and so what it has to hold.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     /// A user's JWT and seed, as `nsc` and the `nats` tool write them.
     Creds,
     /// A user's seed, bare or decorated.
@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Key,
 }
 
-impl Kind {
+impl FileKind {
     /// What the contents lack, or `None`. Of certificates and keys that is only a first look: whether they can be used
     /// shows when they are put together.
     fn lack(self, contents: &str) -> Option<&'static str> {
@@ -49,7 +49,7 @@ impl Kind {
 /// from.
 pub(super) fn path(
     setting: &Setting,
-    kind: Kind,
+    kind: FileKind,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<PathBuf, ConfigError> {
     // Errors show the setting as it was written: what its variables stand for could be a secret.
@@ -201,15 +201,15 @@ mod tests {
     fn what_a_file_lacks() {
         let jwt = "-----BEGIN NATS USER JWT-----\neyJ0.eyJq.c2ln\n------END NATS USER JWT------\n";
         let creds = format!("{jwt}-----BEGIN USER NKEY SEED-----\n{SEED}\n------END USER NKEY SEED------\n");
-        assert_eq!(Kind::Creds.lack(&creds), None);
-        assert_eq!(Kind::Creds.lack(creds.trim_end()), None);
-        assert_eq!(Kind::Creds.lack(SEED), Some("no user JWT"));
-        assert_eq!(Kind::Creds.lack(jwt), Some("no user seed (a line SU…)"));
-        assert_eq!(Kind::Nkey.lack(jwt), Some("no user seed (a line SU…)"));
-        assert_eq!(Kind::Certificate.lack("-----BEGIN CERTIFICATE-----"), None);
-        assert_eq!(Kind::Certificate.lack(""), Some("no certificate in PEM"));
-        assert_eq!(Kind::Key.lack("-----BEGIN EC PRIVATE KEY-----"), None);
-        assert_eq!(Kind::Key.lack("-----BEGIN CERTIFICATE-----"), Some("no private key in PEM"));
+        assert_eq!(FileKind::Creds.lack(&creds), None);
+        assert_eq!(FileKind::Creds.lack(creds.trim_end()), None);
+        assert_eq!(FileKind::Creds.lack(SEED), Some("no user JWT"));
+        assert_eq!(FileKind::Creds.lack(jwt), Some("no user seed (a line SU…)"));
+        assert_eq!(FileKind::Nkey.lack(jwt), Some("no user seed (a line SU…)"));
+        assert_eq!(FileKind::Certificate.lack("-----BEGIN CERTIFICATE-----"), None);
+        assert_eq!(FileKind::Certificate.lack(""), Some("no certificate in PEM"));
+        assert_eq!(FileKind::Key.lack("-----BEGIN EC PRIVATE KEY-----"), None);
+        assert_eq!(FileKind::Key.lack("-----BEGIN CERTIFICATE-----"), Some("no private key in PEM"));
     }
 
     #[test]

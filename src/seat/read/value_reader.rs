@@ -3,14 +3,14 @@
 //! They are asked for one by one, or, where that is allowed, in batches. A batch that is refused, has a gap or
 //! holds what cannot be trusted is read again one by one.
 
-use super::calls::LARGE_BYTES;
-use super::question::{Allowance, Kind, Slot, Want};
+use super::found::Found;
+use crate::seat::call::{Budget, Call, Cost, LARGE_BYTES, Tag};
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::direct_get::{self, Part};
 use mesh_jetstream::kv::{self, Message};
 use mesh_jetstream::subject;
 use mesh_model::bucket::Bucket;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// How many values are asked for one by one at a time, at most.
 const MAX_WINDOW: usize = 256;
@@ -34,57 +34,9 @@ const BATCH_WINDOW: usize = 3 * BATCH_KEYS;
 /// cluster any server that has a copy may answer.
 const MAX_LAGS: u32 = 8;
 
-/// What the bus has under a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Found {
-    /// This message is the newest.
-    Message(Message),
-    /// The key is deleted, or its messages have expired.
-    Gone {
-        /// What says that it is deleted.
-        marker: Option<Marker>,
-    },
-    /// The key cannot be asked for by its name: it is not UTF-8, or it reads as a pattern that matches others.
-    Unnameable,
-}
-
-/// The message that says that a key is deleted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Marker {
-    /// Its sequence, which the next write must expect.
-    pub(super) sequence: u64,
-    /// Its time, in the bus's words.
-    pub(super) at: String,
-}
-
-impl Found {
-    /// Whether there is nothing.
-    pub(super) const fn is_gone(&self) -> bool {
-        matches!(self, Found::Gone { .. })
-    }
-
-    /// The message that is there.
-    pub(super) const fn message(&self) -> Option<&Message> {
-        match self {
-            Found::Message(message) => Some(message),
-            Found::Gone { .. } | Found::Unnameable => None,
-        }
-    }
-}
-
-impl From<Message> for Found {
-    fn from(message: Message) -> Self {
-        if message.deleted {
-            Found::Gone { marker: Some(Marker { sequence: message.sequence, at: message.at }) }
-        } else {
-            Found::Message(message)
-        }
-    }
-}
-
 /// Reads the values of keys.
 #[derive(Debug)]
-pub(super) struct Values {
+pub(in crate::seat) struct ValueReader {
     bucket: Bucket,
     prefix: String,
     keys: VecDeque<String>,
@@ -113,23 +65,23 @@ pub(super) struct Values {
 #[derive(Debug, Default)]
 struct Batch {
     /// The positions of the keys that it has not brought yet.
-    missing: HashMap<String, usize>,
+    missing: BTreeMap<String, usize>,
     /// What it has brought. Only its end tells whether that is any good.
     brought: BTreeMap<usize, Found>,
     /// The sequence of the message that came last.
     last: u64,
 }
 
-impl Values {
+impl ValueReader {
     /// Reads `keys` of `bucket`, whose values came in answers of so many bytes of late, if that is known; in batches
     /// if `batches_since` gives the last sequence that they must know of.
-    pub(super) fn new(
+    pub(in crate::seat) fn new(
         bucket: Bucket,
         keys: Vec<String>,
         value_bytes: Option<usize>,
         batches_since: Option<u64>,
     ) -> Self {
-        Values {
+        ValueReader {
             bucket,
             prefix: Kv::new(bucket.name()).subject_prefix(),
             keys: keys.into(),
@@ -148,12 +100,12 @@ impl Values {
     }
 
     /// The next request to send, if there is one to send now.
-    pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
-        if self.in_batches { self.want_batch(allowance) } else { self.want_one(allowance) }
+    pub(in crate::seat) fn next_call(&mut self, budget: Budget) -> Option<Call> {
+        if self.in_batches { self.next_batch(budget) } else { self.next_single(budget) }
     }
 
-    fn want_one(&mut self, allowance: Allowance) -> Option<Want> {
-        if self.largest_bytes > LARGE_BYTES.max(allowance.large_bytes) {
+    fn next_single(&mut self, budget: Budget) -> Option<Call> {
+        if self.largest_bytes > LARGE_BYTES.max(budget.large_bytes) {
             return None;
         }
         let window = (WINDOW_BYTES / self.largest_bytes.max(1)).clamp(4, MAX_WINDOW);
@@ -176,17 +128,17 @@ impl Values {
         }
     }
 
-    fn one(&self, at: usize) -> Want {
+    fn one(&self, at: usize) -> Call {
         let request = kv::get(Kv::new(self.bucket.name()), &self.keys[at - self.given]);
-        let kind = Kind::Value { bucket: self.bucket, bytes: self.largest_bytes };
-        Want { slot: Slot::Value(at), request, kind }
+        let cost = Cost::Value { bucket: self.bucket, bytes: self.largest_bytes };
+        Call { tag: Tag::Value(at), request, cost }
     }
 
-    fn want_batch(&mut self, allowance: Allowance) -> Option<Want> {
-        if !allowance.batch {
+    fn next_batch(&mut self, budget: Budget) -> Option<Call> {
+        if !budget.batch {
             return None;
         }
-        let mut missing = HashMap::new();
+        let mut missing = BTreeMap::new();
         let mut bytes = 0;
         while missing.len() < BATCH_KEYS && bytes < BATCH_BYTES {
             let at = match self.again.pop_front() {
@@ -215,16 +167,15 @@ impl Values {
         if missing.is_empty() {
             return None;
         }
-        let mut keys: Vec<&str> = missing.keys().map(String::as_str).collect();
-        keys.sort_unstable();
+        let keys: Vec<&str> = missing.keys().map(String::as_str).collect();
         let request = direct_get::get(Kv::new(self.bucket.name()), &keys);
         self.last_batch += 1;
         self.batches.insert(self.last_batch, Batch { missing, brought: BTreeMap::new(), last: 0 });
-        Some(Want { slot: Slot::Batch(self.last_batch), request, kind: Kind::Batch(self.bucket) })
+        Some(Call { tag: Tag::Batch(self.last_batch), request, cost: Cost::Batch(self.bucket) })
     }
 
     /// Takes the value at the position `at`, whose answer had `bytes` bytes.
-    pub(super) fn heard(&mut self, at: usize, bytes: usize, message: Option<Message>) {
+    pub(in crate::seat) fn on_reply(&mut self, at: usize, bytes: usize, message: Option<Message>) {
         // The first answer replaces the guess; from then on the largest counts.
         self.largest_bytes = if self.is_guess { bytes } else { self.largest_bytes.max(bytes) };
         self.is_guess = false;
@@ -238,7 +189,7 @@ impl Values {
     }
 
     /// Takes a part of a batch's answer. The error says why the batch is of no use.
-    pub(super) fn heard_part(&mut self, number: usize, part: Part) -> Result<(), String> {
+    pub(in crate::seat) fn on_part(&mut self, number: usize, part: Part) -> Result<(), String> {
         let Some(batch) = self.batches.get_mut(&number) else { return Ok(()) };
         let gap = || Err("a message is missing in the answer".to_owned());
         match part {
@@ -284,7 +235,7 @@ impl Values {
     }
 
     /// Reads what a batch was to bring one by one, and the rest too.
-    pub(super) fn give_up_batch(&mut self, number: usize) {
+    pub(in crate::seat) fn give_up_batch(&mut self, number: usize) {
         self.in_batches = false;
         if let Some(Batch { missing, brought, .. }) = self.batches.remove(&number) {
             self.ask_again(missing.into_values().chain(brought.into_keys()));
@@ -292,7 +243,7 @@ impl Values {
     }
 
     /// Reads one by one from now on, what is awaited in batches too.
-    pub(super) fn leave_batches(&mut self) {
+    pub(in crate::seat) fn leave_batches(&mut self) {
         self.in_batches = false;
         for number in self.batches.keys().copied().collect::<Vec<_>>() {
             self.give_up_batch(number);
@@ -300,7 +251,7 @@ impl Values {
     }
 
     /// Whether it is to ask in batches and has not been able to.
-    pub(super) fn waits_for_batch(&self) -> bool {
+    pub(in crate::seat) fn waits_for_batch(&self) -> bool {
         self.in_batches
             && self.batches.is_empty()
             && !self.keys.is_empty()
@@ -314,12 +265,12 @@ impl Values {
     }
 
     /// The first key that has not been given back.
-    pub(super) fn first_unread(&self) -> Option<&str> {
+    pub(in crate::seat) fn first_unread(&self) -> Option<&str> {
         self.keys.front().map(String::as_str)
     }
 
     /// The next key in order with what was found, if that is known by now.
-    pub(super) fn next(&mut self) -> Option<(String, Found)> {
+    pub(in crate::seat) fn next(&mut self) -> Option<(String, Found)> {
         let found = match self.found.remove(&self.given) {
             Some(found) => found,
             None if !is_nameable(self.keys.front()?) => Found::Unnameable,
@@ -331,12 +282,12 @@ impl Values {
     }
 
     /// How many keys have not been given back.
-    pub(super) fn left(&self) -> usize {
+    pub(in crate::seat) fn left(&self) -> usize {
         self.keys.len()
     }
 
     /// Whether every key has been given back.
-    pub(super) fn is_done(&self) -> bool {
+    pub(in crate::seat) fn is_done(&self) -> bool {
         self.keys.is_empty()
     }
 }
@@ -350,7 +301,7 @@ fn is_nameable(key: &str) -> bool {
 mod tests {
     use super::*;
 
-    const ALL: Allowance = Allowance { listing: true, batch: true, long_list: true, large_bytes: usize::MAX };
+    const ALL: Budget = Budget { listing: true, batch: true, long_list: true, large_bytes: usize::MAX };
 
     /// The end of a batch of a server that does not know what was written under the sequence 9.
     const LAGS: Part = Part::End { left_out: 0, after: 0, up_to: Some(8) };
@@ -366,16 +317,16 @@ mod tests {
         }
     }
 
-    fn values(keys: &[&str], batches_since: Option<u64>) -> Values {
-        Values::new(Bucket::Needs, keys.iter().map(|&key| key.to_owned()).collect(), None, batches_since)
+    fn values(keys: &[&str], batches_since: Option<u64>) -> ValueReader {
+        ValueReader::new(Bucket::Needs, keys.iter().map(|&key| key.to_owned()).collect(), None, batches_since)
     }
 
-    fn many(count: usize) -> Values {
-        Values::new(Bucket::Needs, (0..count).map(|at| format!("{at:04}")).collect(), None, None)
+    fn many(count: usize) -> ValueReader {
+        ValueReader::new(Bucket::Needs, (0..count).map(|at| format!("{at:04}")).collect(), None, None)
     }
 
-    fn wanted(values: &mut Values) -> Vec<Slot> {
-        std::iter::from_fn(|| values.want(ALL)).map(|want| want.slot).collect()
+    fn wanted(values: &mut ValueReader) -> Vec<Tag> {
+        std::iter::from_fn(|| values.next_call(ALL)).map(|want| want.tag).collect()
     }
 
     fn part(key: &str, sequence: u64, after: u64) -> Part {
@@ -385,12 +336,12 @@ mod tests {
     #[test]
     fn values_come_in_the_order_of_their_keys() {
         let mut values = values(&["a", "b", "c"], None);
-        assert_eq!(wanted(&mut values), [Slot::Value(0), Slot::Value(1), Slot::Value(2)]);
-        values.heard(2, 10, Some(message("c")));
-        values.heard(1, 10, None);
+        assert_eq!(wanted(&mut values), [Tag::Value(0), Tag::Value(1), Tag::Value(2)]);
+        values.on_reply(2, 10, Some(message("c")));
+        values.on_reply(1, 10, None);
         assert_eq!(values.next(), None);
-        values.heard(0, 10, Some(Message { deleted: true, ..message("a") }));
-        let marker = Some(Marker { sequence: 1, at: message("a").at });
+        values.on_reply(0, 10, Some(Message { deleted: true, ..message("a") }));
+        let marker = Some(crate::seat::read::found::Marker { sequence: 1, at: message("a").at });
         assert_eq!(values.next(), Some(("a".to_owned(), Found::Gone { marker })));
         assert_eq!(values.next(), Some(("b".to_owned(), Found::Gone { marker: None })));
         assert_eq!(values.next(), Some(("c".to_owned(), Found::Message(message("c")))));
@@ -400,8 +351,8 @@ mod tests {
     #[test]
     fn another_keys_value_is_never_given_in_a_keys_place() {
         let mut values = values(&["n1.*", "\u{fffd}"], None);
-        assert_eq!(wanted(&mut values), [Slot::Value(0)]);
-        values.heard(0, 10, Some(message("n1.web")));
+        assert_eq!(wanted(&mut values), [Tag::Value(0)]);
+        values.on_reply(0, 10, Some(message("n1.web")));
         assert_eq!(values.next(), Some(("n1.*".to_owned(), Found::Unnameable)));
         assert_eq!(values.next(), Some(("\u{fffd}".to_owned(), Found::Unnameable)));
         assert!(values.is_done());
@@ -411,12 +362,12 @@ mod tests {
     fn the_window_opens_with_small_values_and_narrows_with_large_ones() {
         let mut values = many(1000);
         assert_eq!(wanted(&mut values).len(), FIRST_WINDOW);
-        values.heard(0, 300, Some(message("0000")));
+        values.on_reply(0, 300, Some(message("0000")));
         assert_eq!(wanted(&mut values).len(), MAX_WINDOW - FIRST_WINDOW);
         let mut values = many(1000);
         wanted(&mut values);
         for at in 0..FIRST_WINDOW {
-            values.heard(at, 1024 * 1024, None);
+            values.on_reply(at, 1024 * 1024, None);
             values.next();
         }
         assert_eq!(wanted(&mut values).len(), 4);
@@ -424,21 +375,21 @@ mod tests {
 
     #[test]
     fn large_values_are_asked_for_as_far_as_there_is_room_for_them() {
-        let room = |large_bytes| Allowance { large_bytes, ..ALL };
-        let expecting = |bytes| Values::new(Bucket::Needs, vec!["a".to_owned()], Some(bytes), None);
-        assert_eq!(expecting(1024 * 1024).want(room(1024 * 1024 - 1)), None);
-        let want = expecting(1024 * 1024).want(room(1024 * 1024)).unwrap();
-        assert_eq!(want.kind, Kind::Value { bucket: Bucket::Needs, bytes: 1024 * 1024 });
-        assert!(expecting(LARGE_BYTES).want(room(0)).is_some(), "what is small needs no room");
+        let room = |large_bytes| Budget { large_bytes, ..ALL };
+        let expecting = |bytes| ValueReader::new(Bucket::Needs, vec!["a".to_owned()], Some(bytes), None);
+        assert_eq!(expecting(1024 * 1024).next_call(room(1024 * 1024 - 1)), None);
+        let want = expecting(1024 * 1024).next_call(room(1024 * 1024)).unwrap();
+        assert_eq!(want.cost, Cost::Value { bucket: Bucket::Needs, bytes: 1024 * 1024 });
+        assert!(expecting(LARGE_BYTES).next_call(room(0)).is_some(), "what is small needs no room");
     }
 
     #[test]
     fn a_batch_brings_many_and_its_end_tells_what_is_gone() {
         let mut values = values(&["a", "b", "c"], Some(9));
-        assert_eq!(wanted(&mut values), [Slot::Batch(1)]);
-        assert_eq!(values.heard_part(1, part("c", 4, 0)), Ok(()));
-        assert_eq!(values.heard_part(1, part("a", 7, 4)), Ok(()));
-        assert_eq!(values.heard_part(1, Part::End { left_out: 0, after: 7, up_to: Some(9) }), Ok(()));
+        assert_eq!(wanted(&mut values), [Tag::Batch(1)]);
+        assert_eq!(values.on_part(1, part("c", 4, 0)), Ok(()));
+        assert_eq!(values.on_part(1, part("a", 7, 4)), Ok(()));
+        assert_eq!(values.on_part(1, Part::End { left_out: 0, after: 7, up_to: Some(9) }), Ok(()));
         let keys: Vec<_> = std::iter::from_fn(|| values.next()).collect();
         assert!(
             matches!(&keys[..], [(a, Found::Message(_)), (b, Found::Gone { marker: None }), (c, Found::Message(_))]
@@ -450,10 +401,10 @@ mod tests {
     fn what_a_batch_left_out_is_asked_for_again() {
         let mut values = values(&["a", "b"], Some(9));
         wanted(&mut values);
-        values.heard_part(1, part("b", 4, 0)).unwrap();
-        values.heard_part(1, Part::End { left_out: 1, after: 4, up_to: Some(9) }).unwrap();
-        let want = values.want(ALL).unwrap();
-        assert_eq!(want.slot, Slot::Batch(2));
+        values.on_part(1, part("b", 4, 0)).unwrap();
+        values.on_part(1, Part::End { left_out: 1, after: 4, up_to: Some(9) }).unwrap();
+        let want = values.next_call(ALL).unwrap();
+        assert_eq!(want.tag, Tag::Batch(2));
         assert!(
             String::from_utf8(want.request.body).unwrap().contains(r#"["$KV.mesh-provisioner_needs.a"]"#)
         );
@@ -469,10 +420,10 @@ mod tests {
         ] {
             let mut values = values(&["a", "b", "c"], Some(9));
             wanted(&mut values);
-            values.heard_part(1, part("a", 4, 0)).unwrap();
-            assert_eq!(values.heard_part(1, bad), Err(why.to_owned()));
+            values.on_part(1, part("a", 4, 0)).unwrap();
+            assert_eq!(values.on_part(1, bad), Err(why.to_owned()));
             values.give_up_batch(1);
-            assert_eq!(wanted(&mut values), [Slot::Value(0), Slot::Value(1), Slot::Value(2)]);
+            assert_eq!(wanted(&mut values), [Tag::Value(0), Tag::Value(1), Tag::Value(2)]);
             assert_eq!(values.next(), None, "what came before is no better than the rest");
         }
     }
@@ -481,24 +432,24 @@ mod tests {
     fn nothing_of_a_batch_is_given_before_its_end_says_that_it_can_be_trusted() {
         let mut values = values(&["a"], Some(9));
         wanted(&mut values);
-        values.heard_part(1, part("a", 4, 0)).unwrap();
+        values.on_part(1, part("a", 4, 0)).unwrap();
         assert_eq!(values.next(), None);
-        values.heard_part(1, Part::End { left_out: 0, after: 4, up_to: Some(9) }).unwrap();
+        values.on_part(1, Part::End { left_out: 0, after: 4, up_to: Some(9) }).unwrap();
         let found = Found::Message(Message { sequence: 4, ..message("a") });
         assert_eq!(values.next(), Some(("a".to_owned(), found)));
     }
 
     #[test]
     fn a_batch_is_held_against_the_newest_writes_after_another_was_given_up_too() {
-        let mut values = Values::new(
+        let mut values = ValueReader::new(
             Bucket::Needs,
             (0..=BATCH_KEYS).map(|at| format!("{at:04}")).collect(),
             None,
             Some(9),
         );
-        assert_eq!(wanted(&mut values), [Slot::Batch(1), Slot::Batch(2)]);
+        assert_eq!(wanted(&mut values), [Tag::Batch(1), Tag::Batch(2)]);
         values.give_up_batch(1);
-        values.heard_part(2, LAGS).unwrap();
+        values.on_part(2, LAGS).unwrap();
         assert_eq!(values.next(), None);
     }
 
@@ -506,18 +457,18 @@ mod tests {
     fn a_server_that_does_not_know_the_newest_writes_is_asked_again_and_not_for_ever() {
         let mut values = values(&["a"], Some(9));
         for batch in 1..=MAX_LAGS as usize {
-            assert_eq!(wanted(&mut values), [Slot::Batch(batch)]);
-            values.heard_part(batch, LAGS).unwrap();
+            assert_eq!(wanted(&mut values), [Tag::Batch(batch)]);
+            values.on_part(batch, LAGS).unwrap();
             assert_eq!(values.next(), None);
         }
-        assert_eq!(wanted(&mut values), [Slot::Batch(9)]);
-        let why = values.heard_part(9, LAGS).unwrap_err();
+        assert_eq!(wanted(&mut values), [Tag::Batch(9)]);
+        let why = values.on_part(9, LAGS).unwrap_err();
         assert_eq!(why, "the server that answered does not know the newest writes yet");
     }
 
     #[test]
     fn patterns_never_go_into_a_batch() {
         let mut values = values(&["a", "n1.*", "b.>"], Some(9));
-        assert_eq!(wanted(&mut values), [Slot::Value(1), Slot::Value(2), Slot::Batch(1)]);
+        assert_eq!(wanted(&mut values), [Tag::Value(1), Tag::Value(2), Tag::Batch(1)]);
     }
 }

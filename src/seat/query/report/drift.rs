@@ -1,6 +1,6 @@
 //! `drift`: how far what is applied is behind what is needed, by the bus's own times.
 
-use super::{Row, Tally, Time, place};
+use super::{Aggregate, Row, Time, place};
 use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
 use mesh_service::json::json;
@@ -45,7 +45,7 @@ impl Standing {
     }
 }
 
-impl Tally for Drift {
+impl Aggregate for Drift {
     fn buckets(&self) -> &'static [Bucket] {
         &[Bucket::Needs, Bucket::Applied]
     }

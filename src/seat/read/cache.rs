@@ -1,11 +1,11 @@
-//! What is known of each bucket from questions before: which keys there are, when each was last written, and its value
+//! What is known of each bucket from queries before: which keys there are, when each was last written, and its value
 //! if that is short.
 //!
-//! An index speaks of the time up to which its bucket has been followed. It is never answered from as it is: whoever
-//! uses it follows the bucket to its end first (`following.rs`). One question at a time has it, the others wait; so a
+//! A cache speaks of the time up to which its bucket has been followed. It is never answered from as it is: whoever
+//! uses it follows the bucket to its end first (`following.rs`). One query at a time has it, the others wait; so a
 //! bucket is kept once, however many ask.
 
-use super::values::{Found, Marker};
+use crate::seat::read::found::{Found, Marker};
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::kv::Message;
 use mesh_model::bucket::Bucket;
@@ -19,24 +19,24 @@ use time::format_description::well_known::Rfc3339;
 
 /// How a key was written last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(in crate::seat) struct Standing {
     /// The sequence of that write.
-    pub(super) sequence: u64,
+    pub(in crate::seat) sequence: u64,
     /// Its time.
-    pub(super) at: OffsetDateTime,
+    pub(in crate::seat) at: OffsetDateTime,
     /// Whether it deleted the key.
-    pub(super) deleted: bool,
+    pub(in crate::seat) deleted: bool,
 }
 
 impl Standing {
     /// How the key of this message was written last; `None` if its time cannot be read.
-    pub(super) fn of(message: &Message) -> Option<Self> {
+    pub(in crate::seat) fn of(message: &Message) -> Option<Self> {
         let at = read_time(&message.at)?;
         Some(Standing { sequence: message.sequence, at, deleted: message.deleted })
     }
 
     /// The same of what was found under a key; `None` if that was nothing.
-    pub(super) fn of_found(found: &Found) -> Option<Self> {
+    pub(in crate::seat) fn of_found(found: &Found) -> Option<Self> {
         match found {
             Found::Message(message) => Standing::of(message),
             Found::Gone { marker: Some(marker) } => {
@@ -48,24 +48,24 @@ impl Standing {
 }
 
 /// How long a value may be that is kept, and how many bytes of values are kept of one bucket.
-pub(super) const SHORT: usize = 2 * 1024;
-const MAX_KEPT: usize = 24 * 1024 * 1024;
+pub(in crate::seat) const MAX_CACHED_VALUE_BYTES: usize = 2 * 1024;
+const MAX_CACHED_BYTES: usize = 24 * 1024 * 1024;
 
 /// How many keys there may be, and how many bytes of them.
-pub(super) const MAX_KEYS: usize = 150_000;
-const MAX_KEY_BYTES: usize = 24 * 1024 * 1024;
+pub(in crate::seat) const MAX_CACHED_KEYS: usize = 150_000;
+const MAX_CACHED_KEY_BYTES: usize = 24 * 1024 * 1024;
 
-/// What an index knows of a key.
+/// What a cache knows of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(in crate::seat) struct Entry {
     /// How it was written last.
-    pub(super) standing: Standing,
+    pub(in crate::seat) standing: Standing,
     value: Option<Rc<[u8]>>,
 }
 
 impl Entry {
     /// What is under this key, whose entry it is, if that is known.
-    pub(super) fn found(&self, bucket: Bucket, key: &str) -> Option<Found> {
+    pub(in crate::seat) fn found(&self, bucket: Bucket, key: &str) -> Option<Found> {
         let Standing { sequence, at, deleted } = self.standing;
         let at = words(at);
         if deleted {
@@ -78,18 +78,18 @@ impl Entry {
 }
 
 /// Reads a time as the bus gives it.
-pub(super) fn read_time(words: &str) -> Option<OffsetDateTime> {
+pub(in crate::seat) fn read_time(words: &str) -> Option<OffsetDateTime> {
     OffsetDateTime::parse(words, &Rfc3339).ok()
 }
 
 /// A time as the bus gives it: the fraction of a second without zeros at its end, as RFC 3339 has it.
-pub(super) fn words(at: OffsetDateTime) -> String {
+pub(in crate::seat) fn words(at: OffsetDateTime) -> String {
     at.format(&Rfc3339).expect("a time that was read from four digits of a year")
 }
 
 /// What is known of one bucket.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(in crate::seat) struct BucketCache {
     /// When the bucket was made that it speaks of.
     created: String,
     up_to: u64,
@@ -102,36 +102,36 @@ pub(super) struct Index {
     key_bytes: usize,
 }
 
-impl Index {
+impl BucketCache {
     /// The sequence up to which the bucket has been followed.
-    pub(super) const fn up_to(&self) -> u64 {
+    pub(in crate::seat) const fn up_to(&self) -> u64 {
         self.up_to
     }
 
     /// The key and the time of the write up to which it has been followed.
-    pub(super) fn last(&self) -> Option<(&str, OffsetDateTime)> {
+    pub(in crate::seat) fn last(&self) -> Option<(&str, OffsetDateTime)> {
         self.last.as_ref().map(|(key, at)| (key.as_str(), *at))
     }
 
     /// How many keys it knows, deleted ones whose markers are there included.
-    pub(super) fn len(&self) -> u64 {
+    pub(in crate::seat) fn len(&self) -> u64 {
         self.keys.len() as u64
     }
 
     /// Whether its keys take more room than is good.
-    pub(super) fn is_too_large(&self) -> bool {
-        self.key_bytes > MAX_KEY_BYTES || self.keys.len() > MAX_KEYS
+    pub(in crate::seat) fn is_too_large(&self) -> bool {
+        self.key_bytes > MAX_CACHED_KEY_BYTES || self.keys.len() > MAX_CACHED_KEYS
     }
 
     /// Begins anew if it speaks of another bucket than one made at this time and written up to this sequence.
-    pub(super) fn fit(&mut self, created: &str, last_sequence: u64) {
+    pub(in crate::seat) fn fit(&mut self, created: &str, last_sequence: u64) {
         if self.created != created || self.up_to > last_sequence {
-            *self = Index { created: created.to_owned(), ..Index::default() };
+            *self = BucketCache { created: created.to_owned(), ..BucketCache::default() };
         }
     }
 
     /// Forgets every key: nothing is known of what was written up to here.
-    pub(super) fn clear(&mut self, up_to: u64) {
+    pub(in crate::seat) fn clear(&mut self, up_to: u64) {
         self.keys.clear();
         self.kept = 0;
         self.key_bytes = 0;
@@ -140,11 +140,14 @@ impl Index {
     }
 
     /// Takes the last write of a key, in the order in which they were written.
-    pub(super) fn take(&mut self, key: String, standing: Standing, value: Option<&[u8]>) {
+    pub(in crate::seat) fn take(&mut self, key: String, standing: Standing, value: Option<&[u8]>) {
         self.up_to = standing.sequence;
         self.last = Some((key.clone(), standing.at));
-        let is_kept =
-            |value: &&[u8]| value.len() <= SHORT && self.kept + value.len() <= MAX_KEPT && !standing.deleted;
+        let is_kept = |value: &&[u8]| {
+            value.len() <= MAX_CACHED_VALUE_BYTES
+                && self.kept + value.len() <= MAX_CACHED_BYTES
+                && !standing.deleted
+        };
         let value: Option<Rc<[u8]>> = value.filter(is_kept).map(Rc::from);
         self.kept += value.as_deref().map_or(0, <[u8]>::len);
         let key_bytes = key.len();
@@ -155,48 +158,48 @@ impl Index {
     }
 
     /// The keys behind `after` in their order, and what is known of each.
-    pub(super) fn behind(&self, after: Option<&str>) -> impl Iterator<Item = (&str, &Entry)> {
+    pub(in crate::seat) fn entries_after(&self, after: Option<&str>) -> impl Iterator<Item = (&str, &Entry)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.keys.range::<str, _>((from, Bound::Unbounded)).map(|(key, entry)| (key.as_str(), entry))
     }
 }
 
-/// What is kept of the buckets between questions.
+/// What is kept of the buckets between queries.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
-    indexes: RefCell<BTreeMap<Bucket, Place>>,
+pub(in crate::seat) struct CacheStore {
+    caches: RefCell<BTreeMap<Bucket, Place>>,
     /// The buckets whose list of keys was long the last time.
     long: RefCell<BTreeSet<Bucket>>,
     /// The buckets that cannot be followed, and why.
-    unfit: RefCell<BTreeMap<Bucket, &'static str>>,
+    uncacheable: RefCell<BTreeMap<Bucket, &'static str>>,
 }
 
-/// The place of an index on the shelf.
+/// The place of a cache on the store.
 #[derive(Debug)]
 enum Place {
-    Kept(Index),
-    Lent,
+    Kept(BucketCache),
+    Leased,
 }
 
-impl Shelf {
-    /// The index of `bucket`, unless somebody else has it.
-    pub(super) fn lend(self: &Rc<Self>, bucket: Bucket) -> Option<Lent> {
-        let place = self.indexes.borrow_mut().insert(bucket, Place::Lent);
-        let index = match place {
-            Some(Place::Lent) => return None,
-            Some(Place::Kept(index)) => index,
-            None => Index::default(),
+impl CacheStore {
+    /// The cache of `bucket`, unless somebody else has it.
+    pub(in crate::seat) fn lease(self: &Rc<Self>, bucket: Bucket) -> Option<Lease> {
+        let place = self.caches.borrow_mut().insert(bucket, Place::Leased);
+        let cache = match place {
+            Some(Place::Leased) => return None,
+            Some(Place::Kept(cache)) => cache,
+            None => BucketCache::default(),
         };
-        Some(Lent { shelf: Rc::clone(self), bucket, index })
+        Some(Lease { store: Rc::clone(self), bucket, cache })
     }
 
-    /// Forgets all indexes that nobody has.
-    pub(super) fn clear(&self) {
-        self.indexes.borrow_mut().retain(|_, place| matches!(place, Place::Lent));
+    /// Forgets all caches that nobody has.
+    pub(in crate::seat) fn clear(&self) {
+        self.caches.borrow_mut().retain(|_, place| matches!(place, Place::Leased));
     }
 
     /// Notes whether the list of all keys of `bucket` was long.
-    pub(super) fn note_list(&self, bucket: Bucket, is_long: bool) {
+    pub(in crate::seat) fn note_list(&self, bucket: Bucket, is_long: bool) {
         let mut long = self.long.borrow_mut();
         if is_long {
             long.insert(bucket)
@@ -206,38 +209,38 @@ impl Shelf {
     }
 
     /// Whether the list of all keys of `bucket` was long the last time.
-    pub(super) fn has_long_list(&self, bucket: Bucket) -> bool {
+    pub(in crate::seat) fn has_long_list(&self, bucket: Bucket) -> bool {
         self.long.borrow().contains(&bucket)
     }
 
     /// Notes that `bucket` cannot be followed for a while.
-    pub(super) fn note_unfit(&self, bucket: Bucket, why: &'static str) {
-        self.unfit.borrow_mut().insert(bucket, why);
+    pub(in crate::seat) fn note_uncacheable(&self, bucket: Bucket, why: &'static str) {
+        self.uncacheable.borrow_mut().insert(bucket, why);
     }
 
     /// The buckets of which that was noted since the last call.
-    pub(super) fn take_unfit(&self) -> BTreeMap<Bucket, &'static str> {
-        self.unfit.take()
+    pub(in crate::seat) fn take_uncacheable(&self) -> BTreeMap<Bucket, &'static str> {
+        self.uncacheable.take()
     }
 
-    /// Whether no index is kept.
-    pub(super) fn is_empty(&self) -> bool {
-        self.indexes.borrow().is_empty()
+    /// Whether no cache is kept.
+    pub(in crate::seat) fn is_empty(&self) -> bool {
+        self.caches.borrow().is_empty()
     }
 }
 
-/// An index that a question has until it is dropped.
+/// A cache that a query has until it is dropped.
 #[derive(Debug)]
-pub(super) struct Lent {
-    shelf: Rc<Shelf>,
+pub(in crate::seat) struct Lease {
+    store: Rc<CacheStore>,
     bucket: Bucket,
-    pub(super) index: Index,
+    pub(in crate::seat) cache: BucketCache,
 }
 
-impl Drop for Lent {
+impl Drop for Lease {
     fn drop(&mut self) {
-        let index = mem::take(&mut self.index);
-        self.shelf.indexes.borrow_mut().insert(self.bucket, Place::Kept(index));
+        let cache = mem::take(&mut self.cache);
+        self.store.caches.borrow_mut().insert(self.bucket, Place::Kept(cache));
     }
 }
 
@@ -251,30 +254,30 @@ mod tests {
 
     #[test]
     fn an_index_is_lent_to_one_at_a_time_and_comes_back_as_it_became() {
-        let shelf = Rc::new(Shelf::default());
-        let mut lent = shelf.lend(Bucket::Needs).unwrap();
-        lent.index.take("b".to_owned(), standing(4), Some(b"1"));
-        assert!(shelf.lend(Bucket::Needs).is_none());
-        assert!(shelf.lend(Bucket::Applied).is_some(), "each bucket has its own");
+        let store = Rc::new(CacheStore::default());
+        let mut lent = store.lease(Bucket::Needs).unwrap();
+        lent.cache.take("b".to_owned(), standing(4), Some(b"1"));
+        assert!(store.lease(Bucket::Needs).is_none());
+        assert!(store.lease(Bucket::Applied).is_some(), "each bucket has its own");
         drop(lent);
-        let lent = shelf.lend(Bucket::Needs).unwrap();
-        assert_eq!((lent.index.up_to(), lent.index.len()), (4, 1));
-        shelf.clear();
-        assert!(shelf.lend(Bucket::Needs).is_none(), "what somebody has stays theirs");
+        let lent = store.lease(Bucket::Needs).unwrap();
+        assert_eq!((lent.cache.up_to(), lent.cache.len()), (4, 1));
+        store.clear();
+        assert!(store.lease(Bucket::Needs).is_none(), "what somebody has stays theirs");
         drop(lent);
-        assert!(!shelf.is_empty());
-        shelf.clear();
-        assert!(shelf.is_empty());
+        assert!(!store.is_empty());
+        store.clear();
+        assert!(store.is_empty());
     }
 
     #[test]
     fn keys_come_in_their_order_from_behind_another() {
-        let mut index = Index::default();
+        let mut cache = BucketCache::default();
         for (key, sequence) in [("b", 1), ("a.x", 2), ("c", 3), ("b", 5)] {
-            index.take(key.to_owned(), standing(sequence), Some(b"1"));
+            cache.take(key.to_owned(), standing(sequence), Some(b"1"));
         }
         let behind = |after| {
-            index.behind(after).map(|(key, entry)| (key, entry.standing.sequence)).collect::<Vec<_>>()
+            cache.entries_after(after).map(|(key, entry)| (key, entry.standing.sequence)).collect::<Vec<_>>()
         };
         assert_eq!(behind(None), [("a.x", 2), ("b", 5), ("c", 3)]);
         assert_eq!(behind(Some("a.y")), [("b", 5), ("c", 3)]);
@@ -283,20 +286,20 @@ mod tests {
 
     #[test]
     fn short_values_are_kept_and_counted() {
-        let mut index = Index::default();
-        let found = |index: &Index| {
-            let (key, entry) = index.behind(None).next().unwrap();
+        let mut cache = BucketCache::default();
+        let found = |cache: &BucketCache| {
+            let (key, entry) = cache.entries_after(None).next().unwrap();
             let found = entry.found(Bucket::Needs, key)?;
             found.message().map(|message| message.value.clone())
         };
-        index.take("a".to_owned(), standing(1), Some(b"one"));
-        assert_eq!((found(&index), index.kept, index.key_bytes), (Some(b"one".to_vec()), 3, 1));
-        index.take("a".to_owned(), standing(2), Some(b""));
-        assert_eq!((found(&index), index.kept), (Some(Vec::new()), 0));
-        index.take("a".to_owned(), standing(3), Some(&[b'x'; SHORT + 1]));
-        assert_eq!((found(&index), index.kept), (None, 0), "a long value is read when it is asked for");
-        index.take("a".to_owned(), Standing { deleted: true, ..standing(4) }, Some(b""));
-        let (_, entry) = index.behind(None).next().unwrap();
+        cache.take("a".to_owned(), standing(1), Some(b"one"));
+        assert_eq!((found(&cache), cache.kept, cache.key_bytes), (Some(b"one".to_vec()), 3, 1));
+        cache.take("a".to_owned(), standing(2), Some(b""));
+        assert_eq!((found(&cache), cache.kept), (Some(Vec::new()), 0));
+        cache.take("a".to_owned(), standing(3), Some(&[b'x'; MAX_CACHED_VALUE_BYTES + 1]));
+        assert_eq!((found(&cache), cache.kept), (None, 0), "a long value is read when it is asked for");
+        cache.take("a".to_owned(), Standing { deleted: true, ..standing(4) }, Some(b""));
+        let (_, entry) = cache.entries_after(None).next().unwrap();
         let at = "1970-01-01T00:00:00Z".to_owned();
         assert_eq!(
             entry.found(Bucket::Needs, "a"),
@@ -307,10 +310,10 @@ mod tests {
     #[test]
     fn an_index_of_another_bucket_is_forgotten() {
         let fitted = |created, last| {
-            let mut index = Index { created: "then".to_owned(), ..Index::default() };
-            index.take("a".to_owned(), standing(7), Some(b"1"));
-            index.fit(created, last);
-            index.len()
+            let mut cache = BucketCache { created: "then".to_owned(), ..BucketCache::default() };
+            cache.take("a".to_owned(), standing(7), Some(b"1"));
+            cache.fit(created, last);
+            cache.len()
         };
         assert_eq!(fitted("then", 7), 1);
         assert_eq!(fitted("then", 8), 1);

@@ -1,4 +1,4 @@
-//! The questions that no single bucket answers: `drift`, `nodes` and `collections`. Each reads the buckets that it
+//! The queries that no single bucket answers: `drift`, `nodes` and `collections`. Each reads the buckets that it
 //! needs one after the other, and keeps a row for each thing that it speaks of. When a key was written last is all that
 //! it wants to know; values are read only where there is no other way.
 
@@ -6,12 +6,13 @@ mod collections;
 mod drift;
 mod nodes;
 
-use super::reach::Reach;
-use super::{Allowance, Frame, Slot, Want};
+use super::key_filter::KeyFilter;
+use crate::seat::call::{Budget, Call, Tag};
 use crate::seat::failure::{Cause, Refusal};
-use crate::seat::index::{Entry, Standing, words};
-use crate::seat::scan::{Scan, Scanned};
-use crate::wire::answer::{AsOf, Complaint, MAX_MALFORMED_LISTED, Page};
+use crate::seat::query::context::QueryContext;
+use crate::seat::read::bucket_reader::{BucketReader, Step};
+use crate::seat::read::cache::{Entry, Standing, words};
+use crate::wire::answer::{AsOf, MAX_MALFORMED_LISTED, MalformedEntry, Page};
 use crate::wire::request::{Ask, MAX_LIMIT, What};
 use mesh_jetstream::direct_get::Part;
 use mesh_model::bucket::Bucket;
@@ -22,14 +23,14 @@ use std::fmt;
 use std::time::Duration;
 use time::OffsetDateTime;
 
-/// A survey of several buckets.
+/// A report of several buckets.
 #[derive(Debug)]
-pub(in crate::seat) struct Survey {
+pub(in crate::seat) struct Report {
     ask: Ask,
-    frame: Frame,
-    scan: Option<Scan>,
-    to_scan: VecDeque<Bucket>,
-    tally: Box<dyn Tally>,
+    context: QueryContext,
+    reader: Option<BucketReader>,
+    to_read: VecDeque<Bucket>,
+    aggregate: Box<dyn Aggregate>,
     as_of: BTreeMap<&'static str, AsOf>,
     malformed: Malformed,
     /// Whether there are keys that have not been counted yet.
@@ -37,8 +38,8 @@ pub(in crate::seat) struct Survey {
     pub(super) outcome: Option<Result<String, Refusal>>,
 }
 
-/// What a survey counts.
-trait Tally: fmt::Debug + Send {
+/// What a report counts.
+trait Aggregate: fmt::Debug + Send {
     /// The buckets that it reads, in order.
     fn buckets(&self) -> &'static [Bucket];
 
@@ -90,65 +91,65 @@ impl Serialize for Time {
     }
 }
 
-impl Survey {
-    pub(super) fn new(ask: Ask, frame: Frame) -> Self {
-        let tally: Box<dyn Tally> = match ask.what {
+impl Report {
+    pub(super) fn new(ask: Ask, context: QueryContext) -> Self {
+        let aggregate: Box<dyn Aggregate> = match ask.what {
             What::Nodes => Box::new(nodes::Nodes::default()),
             What::Collections => Box::new(collections::Collections::default()),
             _ => Box::new(drift::Drift::default()),
         };
-        let mut survey = Survey {
+        let mut report = Report {
             ask,
-            frame,
-            scan: None,
-            to_scan: tally.buckets().iter().copied().collect(),
-            tally,
+            context,
+            reader: None,
+            to_read: aggregate.buckets().iter().copied().collect(),
+            aggregate,
             as_of: BTreeMap::new(),
             malformed: Malformed::default(),
             busy: false,
             outcome: None,
         };
-        survey.scan_next();
-        survey
+        report.read_next();
+        report
     }
 
-    fn scan_next(&mut self) {
-        self.scan = self.to_scan.pop_front().map(|bucket| self.frame.scan(bucket, &self.ask));
+    fn read_next(&mut self) {
+        self.reader = self.to_read.pop_front().map(|bucket| self.context.reader(bucket, &self.ask));
     }
 
-    pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
-        self.scan.as_mut()?.want(allowance)
+    pub(super) fn next_call(&mut self, budget: Budget) -> Option<Call> {
+        self.reader.as_mut()?.next_call(budget)
     }
 
-    pub(super) fn heard(&mut self, slot: Slot, body: Result<&[u8], Cause>) {
-        let Some(scan) = &mut self.scan else { return };
-        match scan.heard(slot, body) {
-            Ok(()) => self.advance(),
+    pub(super) fn on_reply(&mut self, tag: Tag, body: Result<&[u8], Cause>) {
+        let Some(reader) = &mut self.reader else { return };
+        match reader.on_reply(tag, body) {
+            Ok(()) => self.poll(),
             Err(cause) => {
-                self.outcome = Some(Err(cause.refuse(scan.bucket())));
-                self.scan = None;
+                self.outcome = Some(Err(cause.refuse(reader.bucket())));
+                self.reader = None;
             }
         }
     }
 
-    pub(super) fn heard_part(&mut self, slot: Slot, part: Part) -> Result<(), String> {
-        let Some(scan) = &mut self.scan else { return Ok(()) };
-        let heard = scan.heard_part(slot, part);
-        self.advance();
+    pub(super) fn on_part(&mut self, tag: Tag, part: Part) -> Result<(), String> {
+        let Some(reader) = &mut self.reader else { return Ok(()) };
+        let heard = reader.on_part(tag, part);
+        self.poll();
         heard
     }
 
     pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
-        self.frame.bulk.retain(|other| bucket.is_some_and(|bucket| bucket != *other));
-        if let Some(scan) =
-            self.scan.as_mut().filter(|scan| bucket.is_none_or(|bucket| bucket == scan.bucket()))
+        self.context.bulk.retain(|other| bucket.is_some_and(|bucket| bucket != *other));
+        if let Some(reader) =
+            self.reader.as_mut().filter(|reader| bucket.is_none_or(|bucket| bucket == reader.bucket()))
         {
-            scan.leave_bulk();
+            reader.leave_bulk();
         }
     }
 
     pub(super) fn waits_for_bulk(&self) -> bool {
-        self.scan.as_ref().is_some_and(Scan::waits_for_bulk)
+        self.reader.as_ref().is_some_and(BucketReader::waits_for_bulk)
     }
 
     /// Whether there is more to do without hearing anything.
@@ -157,53 +158,53 @@ impl Survey {
     }
 
     pub(super) fn progress(&self) -> String {
-        self.scan.as_ref().map_or_else(|| "it was just done".to_owned(), Scan::progress)
+        self.reader.as_ref().map_or_else(|| "it was just done".to_owned(), BucketReader::progress)
     }
 
     pub(super) fn keeps_long_list(&self) -> bool {
-        self.scan.as_ref().is_some_and(Scan::keeps_long_list)
+        self.reader.as_ref().is_some_and(BucketReader::keeps_long_list)
     }
 
     /// Goes on as far as what has been heard allows, for a slice.
-    pub(super) fn advance(&mut self) {
+    pub(super) fn poll(&mut self) {
         self.busy = false;
         let mut counted = 0;
-        while let Some(mut scan) = self.scan.take() {
-            if counted == super::SLICE {
+        while let Some(mut reader) = self.reader.take() {
+            if counted == crate::seat::query::context::SLICE {
                 self.busy = true;
-                self.scan = Some(scan);
+                self.reader = Some(reader);
                 return;
             }
-            let bucket = scan.bucket();
-            match scan.next() {
-                Scanned::Waiting => {
-                    self.scan = Some(scan);
+            let bucket = reader.bucket();
+            match reader.poll() {
+                Step::Waiting => {
+                    self.reader = Some(reader);
                     return;
                 }
-                Scanned::Listed => {
-                    scan.pick(None, usize::MAX, |key| self.concerns(bucket, key));
-                    self.scan = Some(scan);
+                Step::Listed => {
+                    reader.pick(None, usize::MAX, |key| self.concerns(bucket, key));
+                    self.reader = Some(reader);
                 }
-                Scanned::Indexed => {
-                    scan.tell(None);
-                    self.scan = Some(scan);
+                Step::Cached => {
+                    reader.tell(None);
+                    self.reader = Some(reader);
                 }
-                Scanned::Key(key, found) => {
+                Step::Key(key, found) => {
                     self.take(bucket, &key, Standing::of_found(&found), found.is_gone());
-                    self.scan = Some(scan);
+                    self.reader = Some(reader);
                     counted += 1;
                 }
-                Scanned::Entry(key, Entry { standing, .. }) => {
+                Step::Entry(key, Entry { standing, .. }) => {
                     if self.concerns(bucket, &key) {
                         self.take(bucket, &key, Some(standing), standing.deleted);
                     }
-                    self.scan = Some(scan);
+                    self.reader = Some(reader);
                     counted += 1;
                 }
-                Scanned::Told | Scanned::End => {
-                    self.as_of.insert(bucket.suffix(), scan.as_of());
-                    self.scan_next();
-                    if self.scan.is_none() {
+                Step::Told | Step::End => {
+                    self.as_of.insert(bucket.suffix(), reader.as_of());
+                    self.read_next();
+                    if self.reader.is_none() {
                         self.answer();
                     }
                 }
@@ -213,14 +214,14 @@ impl Survey {
 
     fn concerns(&self, bucket: Bucket, key: &str) -> bool {
         self.reach(bucket).holds(key)
-            && bucket.parse(key).map_or(true, |names| self.tally.concerns(bucket, &names))
+            && bucket.parse(key).map_or(true, |names| self.aggregate.concerns(bucket, &names))
     }
 
-    fn reach(&self, bucket: Bucket) -> Reach {
-        if self.tally.narrows_keys_by_module() {
-            Reach::new(bucket, &self.ask)
+    fn reach(&self, bucket: Bucket) -> KeyFilter {
+        if self.aggregate.narrows_keys_by_module() {
+            KeyFilter::new(bucket, &self.ask)
         } else {
-            Reach::new(bucket, &Ask { module: None, ..self.ask.clone() })
+            KeyFilter::new(bucket, &Ask { module: None, ..self.ask.clone() })
         }
     }
 
@@ -228,26 +229,26 @@ impl Survey {
         match bucket.parse(key) {
             Ok(names) => {
                 if let Some(Standing { at, deleted, .. }) = standing {
-                    self.tally.take(bucket, &names, Time(at), deleted);
+                    self.aggregate.take(bucket, &names, Time(at), deleted);
                 }
             }
             Err(_) if deleted => {}
             Err(malformed) => {
-                self.tally.take_malformed(key);
+                self.aggregate.take_malformed(key);
                 let after = self.ask.after.as_deref();
                 self.malformed.take(key, after, || {
                     let written = standing.map(|standing| (standing.sequence, words(standing.at)));
                     let written = written.as_ref().map(|(sequence, at)| (*sequence, at.as_str()));
-                    Complaint::new(key, &malformed, written).of(bucket).to_json()
+                    MalformedEntry::new(key, &malformed, written).of(bucket).to_json()
                 });
             }
         }
     }
 
     fn answer(&mut self) {
-        let rows = self.tally.rows(&self.ask, self.frame.clock);
+        let rows = self.aggregate.rows(&self.ask, self.context.clock);
         let ok = self.malformed.total == 0 && rows.iter().all(|row| row.ok);
-        let mut page = Page::new(self.ask.limit.unwrap_or(MAX_LIMIT), self.frame.page_bytes);
+        let mut page = Page::new(self.ask.limit.unwrap_or(MAX_LIMIT), self.context.page_bytes);
         let after = self.ask.after.as_deref();
         let rows = rows.into_iter().filter(|row| after.is_none_or(|after| row.place.as_str() > after));
         let mut rows = rows.peekable();
@@ -274,11 +275,12 @@ impl Survey {
             }
             page.count_unlisted(total);
         }
-        self.outcome = Some(Ok(page.to_json(self.ask.what, Some(ok), &json(&self.as_of), &self.frame.seat)));
+        self.outcome =
+            Some(Ok(page.to_json(self.ask.what, Some(ok), &json(&self.as_of), &self.context.seat)));
     }
 }
 
-/// The malformed keys of a survey: all are counted, and the first that a page can list are kept.
+/// The malformed keys of a report: all are counted, and the first that a page can list are kept.
 #[derive(Debug, Default)]
 struct Malformed {
     total: usize,

@@ -1,7 +1,7 @@
 //! `nodes`: how much each node has written and when last. A last write says nothing of whether the node lives:
 //! silence is not death.
 
-use super::{Row, Tally, Time, place};
+use super::{Aggregate, Row, Time, place};
 use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
 use mesh_model::name;
@@ -30,7 +30,7 @@ impl Nodes {
     }
 }
 
-impl Tally for Nodes {
+impl Aggregate for Nodes {
     fn buckets(&self) -> &'static [Bucket] {
         &Bucket::OF_NODES
     }

@@ -1,6 +1,6 @@
 //! Our own requests to the bus that wait for an answer, each under its number.
 
-use super::question::{Allowance, Kind, Slot};
+use super::call::{Budget, Cost, LARGE_BYTES, Tag};
 use mesh_model::bucket::Bucket;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,17 +20,14 @@ const MAX_BATCHES: usize = 8;
 /// How many bytes of large values are awaited at a time, over all who read.
 const MAX_LARGE_BYTES: usize = 8 * 1024 * 1024;
 
-/// What counts as large. Those that do not are bounded by their number.
-pub(super) const LARGE_BYTES: usize = 32 * 1024;
-
 /// How quickly it is forgotten that a bucket had large values: by a share of so much with each answer.
 const FORGETTING: usize = 16 * 1024;
 
 /// How long an answer is awaited.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the next message of a read in bulk is awaited: there is another way to read what it was to bring.
-const BATCH_PATIENCE: Duration = Duration::from_secs(1);
+const BATCH_GAP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Whom an answer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,31 +36,31 @@ pub(super) enum Owner {
     Request(u64),
     /// The registry pass.
     Pass,
-    /// The question who else holds the seat, which may have several answers.
-    Presence,
+    /// The query who else holds the seat, which may have several answers.
+    OtherSeats,
 }
 
 /// A request that waits for its answer.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct Sent {
     pub(super) owner: Owner,
-    pub(super) slot: Slot,
+    pub(super) tag: Tag,
     pub(super) subject: String,
-    pub(super) kind: Kind,
+    pub(super) cost: Cost,
     /// When it was sent, or when the last part of its answer came.
     pub(super) since: Duration,
 }
 
-impl Call {
+impl Sent {
     fn due(&self) -> Duration {
-        self.since + if self.kind.in_bulk().is_some() { BATCH_PATIENCE } else { PATIENCE }
+        self.since + if self.cost.in_bulk().is_some() { BATCH_GAP_TIMEOUT } else { CALL_TIMEOUT }
     }
 }
 
 /// All requests that wait for an answer.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    by_number: BTreeMap<u64, Call>,
+pub(super) struct InFlight {
+    by_number: BTreeMap<u64, Sent>,
     outstanding: BTreeMap<Owner, usize>,
     last_number: u64,
     listings: usize,
@@ -72,22 +69,22 @@ pub(super) struct Calls {
     value_bytes: BTreeMap<Bucket, usize>,
 }
 
-impl Calls {
+impl InFlight {
     /// Notes a request and gives it its number.
-    pub(super) fn add(&mut self, call: Call) -> u64 {
+    pub(super) fn add(&mut self, sent: Sent) -> u64 {
         self.last_number += 1;
-        self.listings += usize::from(call.kind == Kind::Listing);
-        self.batches += usize::from(call.kind.in_bulk().is_some());
-        self.large_bytes += large_bytes(call.kind);
-        *self.outstanding.entry(call.owner).or_default() += 1;
-        self.by_number.insert(self.last_number, call);
+        self.listings += usize::from(sent.cost == Cost::Listing);
+        self.batches += usize::from(sent.cost.in_bulk().is_some());
+        self.large_bytes += large_bytes(sent.cost);
+        *self.outstanding.entry(sent.owner).or_default() += 1;
+        self.by_number.insert(self.last_number, sent);
         debug_assert!(self.by_number.len() <= MAX_OUTSTANDING, "too many requests to the bus");
         debug_assert!(self.listings <= MAX_LISTINGS, "too many listings");
         debug_assert!(self.batches <= MAX_BATCHES, "too many batches");
         self.last_number
     }
 
-    /// How many may still be sent. One place is kept for the question who else holds the seat, which is never put
+    /// How many may still be sent. One place is kept for the query who else holds the seat, which is never put
     /// off.
     pub(super) fn room(&self) -> usize {
         (MAX_OUTSTANDING - 1).saturating_sub(self.by_number.len())
@@ -95,10 +92,10 @@ impl Calls {
 
     /// What may be sent beside single requests, with so many long lists of keys at hand; in bulk only if there is a
     /// connection for it.
-    pub(super) const fn allowance(&self, long_lists: usize, bulk_is_up: bool) -> Allowance {
+    pub(super) const fn budget(&self, long_lists: usize, bulk_is_up: bool) -> Budget {
         // One value at a time is always read, however large it is.
         let large_bytes = if self.large_bytes == 0 { usize::MAX } else { MAX_LARGE_BYTES };
-        Allowance {
+        Budget {
             listing: self.listings < MAX_LISTINGS,
             batch: bulk_is_up && self.batches < MAX_BATCHES,
             long_list: long_lists < MAX_LONG_LISTS,
@@ -123,37 +120,37 @@ impl Calls {
     }
 
     /// Takes out those that read in bulk.
-    pub(super) fn take_bulk(&mut self) -> Vec<Call> {
-        self.take(|call| call.kind.in_bulk().is_some())
+    pub(super) fn take_bulk(&mut self) -> Vec<Sent> {
+        self.take(|sent| sent.cost.in_bulk().is_some())
     }
 
     /// Whom the answer to `number` is for; `None` if it is no longer awaited. An answer settles the request, but for
     /// the one that may have several.
-    pub(super) fn settle(&mut self, number: u64) -> Option<(Owner, Slot, Kind)> {
-        let call = self.by_number.get(&number)?;
-        let (owner, slot, kind) = (call.owner, call.slot, call.kind);
-        if owner != Owner::Presence {
+    pub(super) fn settle(&mut self, number: u64) -> Option<(Owner, Tag, Cost)> {
+        let sent = self.by_number.get(&number)?;
+        let (owner, tag, cost) = (sent.owner, sent.tag, sent.cost);
+        if owner != Owner::OtherSeats {
             self.remove(number);
         }
-        Some((owner, slot, kind))
+        Some((owner, tag, cost))
     }
 
     /// Whether `number` is awaited and is a read in bulk.
     pub(super) fn is_batch(&self, number: u64) -> bool {
-        self.by_number.get(&number).is_some_and(|call| call.kind.in_bulk().is_some())
+        self.by_number.get(&number).is_some_and(|sent| sent.cost.in_bulk().is_some())
     }
 
     /// Whom a part of the answer to `number` is for; more is to come.
-    pub(super) fn part(&mut self, number: u64, now: Duration) -> Option<(Owner, Slot, Kind)> {
-        let call = self.by_number.get_mut(&number)?;
-        call.since = now;
-        Some((call.owner, call.slot, call.kind))
+    pub(super) fn part(&mut self, number: u64, now: Duration) -> Option<(Owner, Tag, Cost)> {
+        let sent = self.by_number.get_mut(&number)?;
+        sent.since = now;
+        Some((sent.owner, sent.tag, sent.cost))
     }
 
     /// Forgets all requests of `owner`: their answers are no longer awaited.
     pub(super) fn forget(&mut self, owner: Owner) {
         if self.outstanding(owner) > 0 {
-            self.take(|call| call.owner == owner);
+            self.take(|sent| sent.owner == owner);
         }
     }
 
@@ -164,44 +161,44 @@ impl Calls {
 
     /// When the first of them has waited too long.
     pub(super) fn due(&self) -> Option<Duration> {
-        self.by_number.values().map(Call::due).min()
+        self.by_number.values().map(Sent::due).min()
     }
 
     /// Takes out those that have waited too long.
-    pub(super) fn overdue(&mut self, now: Duration) -> Vec<Call> {
-        self.take(|call| now >= call.due())
+    pub(super) fn overdue(&mut self, now: Duration) -> Vec<Sent> {
+        self.take(|sent| now >= sent.due())
     }
 
     /// Takes out those that `subject` was denied to.
-    pub(super) fn denied(&mut self, subject: &str) -> Vec<Call> {
-        self.take(|call| call.subject == subject)
+    pub(super) fn denied(&mut self, subject: &str) -> Vec<Sent> {
+        self.take(|sent| sent.subject == subject)
     }
 
-    fn take(&mut self, which: impl Fn(&Call) -> bool) -> Vec<Call> {
+    fn take(&mut self, which: impl Fn(&Sent) -> bool) -> Vec<Sent> {
         let numbers: Vec<u64> =
-            self.by_number.iter().filter(|(_, call)| which(call)).map(|(number, _)| *number).collect();
+            self.by_number.iter().filter(|(_, sent)| which(sent)).map(|(number, _)| *number).collect();
         numbers.into_iter().filter_map(|number| self.remove(number)).collect()
     }
 
-    fn remove(&mut self, number: u64) -> Option<Call> {
-        let call = self.by_number.remove(&number)?;
-        self.listings -= usize::from(call.kind == Kind::Listing);
-        self.batches -= usize::from(call.kind.in_bulk().is_some());
-        self.large_bytes -= large_bytes(call.kind);
-        if let Some(count) = self.outstanding.get_mut(&call.owner) {
+    fn remove(&mut self, number: u64) -> Option<Sent> {
+        let sent = self.by_number.remove(&number)?;
+        self.listings -= usize::from(sent.cost == Cost::Listing);
+        self.batches -= usize::from(sent.cost.in_bulk().is_some());
+        self.large_bytes -= large_bytes(sent.cost);
+        if let Some(count) = self.outstanding.get_mut(&sent.owner) {
             *count -= 1;
             if *count == 0 {
-                self.outstanding.remove(&call.owner);
+                self.outstanding.remove(&sent.owner);
             }
         }
-        Some(call)
+        Some(sent)
     }
 }
 
 /// What a request counts for among the large ones.
-fn large_bytes(kind: Kind) -> usize {
-    match kind {
-        Kind::Value { bytes, .. } if bytes > LARGE_BYTES => bytes,
+fn large_bytes(cost: Cost) -> usize {
+    match cost {
+        Cost::Value { bytes, .. } if bytes > LARGE_BYTES => bytes,
         _ => 0,
     }
 }
@@ -210,34 +207,34 @@ fn large_bytes(kind: Kind) -> usize {
 mod tests {
     use super::*;
 
-    fn value(bytes: usize) -> Call {
-        Call {
+    fn value(bytes: usize) -> Sent {
+        Sent {
             owner: Owner::Request(1),
-            slot: Slot::Value(0),
+            tag: Tag::Value(0),
             subject: String::new(),
-            kind: Kind::Value { bucket: Bucket::Needs, bytes },
+            cost: Cost::Value { bucket: Bucket::Needs, bytes },
             since: Duration::ZERO,
         }
     }
 
     #[test]
     fn large_values_are_awaited_up_to_a_number_of_bytes_and_small_ones_take_none_of_it() {
-        let mut calls = Calls::default();
-        assert_eq!(calls.allowance(0, false).large_bytes, usize::MAX, "one is always read, however large");
+        let mut calls = InFlight::default();
+        assert_eq!(calls.budget(0, false).large_bytes, usize::MAX, "one is always read, however large");
         calls.add(value(LARGE_BYTES));
-        assert_eq!(calls.allowance(0, false).large_bytes, usize::MAX);
+        assert_eq!(calls.budget(0, false).large_bytes, usize::MAX);
         let large = calls.add(value(3 * 1024 * 1024));
         calls.add(value(3 * 1024 * 1024));
-        assert_eq!(calls.allowance(0, false).large_bytes, 2 * 1024 * 1024);
+        assert_eq!(calls.budget(0, false).large_bytes, 2 * 1024 * 1024);
         calls.settle(large);
-        assert_eq!(calls.allowance(0, false).large_bytes, 5 * 1024 * 1024);
+        assert_eq!(calls.budget(0, false).large_bytes, 5 * 1024 * 1024);
         calls.clear();
-        assert_eq!(calls.allowance(0, false).large_bytes, usize::MAX);
+        assert_eq!(calls.budget(0, false).large_bytes, usize::MAX);
     }
 
     #[test]
     fn that_a_bucket_had_large_values_is_forgotten_slowly() {
-        let mut calls = Calls::default();
+        let mut calls = InFlight::default();
         calls.note_value_bytes(Bucket::Needs, 16_384_000);
         calls.note_value_bytes(Bucket::Needs, 10);
         assert_eq!(calls.value_bytes()[&Bucket::Needs], 16_383_000);

@@ -1,14 +1,14 @@
-//! What a narrowed question reaches: the tokens that a key must have in certain places.
+//! What a narrowed query reaches: the tokens that a key must have in certain places.
 
 use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
 use mesh_model::name;
 
-/// The token that each place of a bucket's keys must have, as far as a question narrows it.
+/// The token that each place of a bucket's keys must have, as far as a query narrows it.
 #[derive(Debug)]
-pub(super) struct Reach(Vec<Option<String>>);
+pub(super) struct KeyFilter(Vec<Option<String>>);
 
-impl Reach {
+impl KeyFilter {
     /// What `ask` reaches in `bucket`. Filters are names, encoded like any other: none is ever a pattern.
     pub(super) fn new(bucket: Bucket, ask: &Ask) -> Self {
         let filter = |field: &&str| match *field {
@@ -18,7 +18,7 @@ impl Reach {
             "collection" => ask.collection.as_deref(),
             _ => None,
         };
-        Reach(bucket.token_names().iter().map(|field| filter(field).map(name::encode)).collect())
+        KeyFilter(bucket.token_names().iter().map(|field| filter(field).map(name::encode)).collect())
     }
 
     /// Whether `key` is within reach. A malformed key is if it has a token in each narrowed place, and the right one.
@@ -31,7 +31,7 @@ impl Reach {
     }
 }
 
-/// The token that the keys of one node begin with, if the question is narrowed to one: the bus itself can list
+/// The token that the keys of one node begin with, if the query is narrowed to one: the bus itself can list
 /// those alone.
 pub(super) fn node_token(ask: &Ask) -> Option<String> {
     ask.node.as_deref().map(name::encode)
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn a_filter_is_a_name_and_a_malformed_key_is_within_it_by_its_tokens() {
         let ask = Ask { node: Some("n1".to_owned()), kind: Some("port".to_owned()), ..Ask::new(What::Needs) };
-        let reach = Reach::new(Bucket::Needs, &ask);
+        let reach = KeyFilter::new(Bucket::Needs, &ask);
         for within in ["n1.web.port.http", "n1.web.port", "n1.web.port.a.b", "n1.\u{fffd}.port.x"] {
             assert!(reach.holds(within), "{within}");
         }
@@ -53,7 +53,7 @@ mod tests {
             assert!(!reach.holds(beyond), "{beyond}");
         }
         let star = Ask { node: Some("*".to_owned()), ..Ask::new(What::Needs) };
-        assert!(!Reach::new(Bucket::Needs, &star).holds("n1.web.port.http"));
-        assert!(Reach::new(Bucket::Needs, &star).holds("=2A.web.port.http"));
+        assert!(!KeyFilter::new(Bucket::Needs, &star).holds("n1.web.port.http"));
+        assert!(KeyFilter::new(Bucket::Needs, &star).holds("=2A.web.port.http"));
     }
 }

@@ -1,6 +1,6 @@
 //! The list of a bucket's keys. A list that is not whole is an error, never a short list.
 
-use super::failure::Cause;
+use crate::seat::failure::Cause;
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::keys;
 use mesh_jetstream::keys::KeyPage;
@@ -13,23 +13,23 @@ const MAX_RESTARTS: u32 = 3;
 
 /// The whole list of a bucket's keys, and the state of the bucket it was taken from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(in crate::seat) struct Listed {
     /// Sorted by bytes. Keys that are not UTF-8 may look alike and then stand as often as there are. In the list of
     /// one node is the node's token too, which may or may not be a key: reading it tells.
-    pub(super) keys: Vec<String>,
+    pub(in crate::seat) keys: Vec<String>,
     /// How many bytes a message of the bucket takes on average; 0 if that is not known.
-    pub(super) mean_bytes: usize,
+    pub(in crate::seat) mean_bytes: usize,
     /// The sequence of the bucket's last write.
-    pub(super) last_sequence: u64,
+    pub(in crate::seat) last_sequence: u64,
     /// Its time, in the bus's words.
-    pub(super) last_at: Option<String>,
+    pub(in crate::seat) last_at: Option<String>,
     /// What tells whether the bucket has changed since.
-    pub(super) state: Option<State>,
+    pub(in crate::seat) state: Option<State>,
 }
 
 /// Lists the keys of a bucket, which the bus gives in pages.
 #[derive(Debug)]
-pub(super) struct Listing {
+pub(in crate::seat) struct KeyLister {
     bucket: Bucket,
     node_token: Option<String>,
     keys: Vec<String>,
@@ -39,14 +39,14 @@ pub(super) struct Listing {
     done: Option<Listed>,
 }
 
-impl Listing {
+impl KeyLister {
     /// Lists `bucket`, only the keys under the token `node_token` if there is one.
-    pub(super) const fn new(bucket: Bucket, node_token: Option<String>) -> Self {
-        Listing { bucket, node_token, keys: Vec::new(), offset: 0, asked: false, restarts: 0, done: None }
+    pub(in crate::seat) const fn new(bucket: Bucket, node_token: Option<String>) -> Self {
+        KeyLister { bucket, node_token, keys: Vec::new(), offset: 0, asked: false, restarts: 0, done: None }
     }
 
     /// The next request to send, if there is one to send now.
-    pub(super) fn want(&mut self) -> Option<Request> {
+    pub(in crate::seat) fn next_call(&mut self) -> Option<Request> {
         if self.asked || self.done.is_some() {
             return None;
         }
@@ -56,7 +56,7 @@ impl Listing {
 
     /// Takes a page. Pages after the first begin with the last key of the page before: if that key has moved, keys
     /// were removed or added meanwhile, one could be missing, and the list begins again.
-    pub(super) fn heard(&mut self, page: KeyPage) -> Result<(), Cause> {
+    pub(in crate::seat) fn on_reply(&mut self, page: KeyPage) -> Result<(), Cause> {
         self.asked = false;
         let page_starts_where_the_last_ended = match (self.keys.last(), page.keys.first()) {
             (Some(last), first) => first == Some(last),
@@ -88,7 +88,7 @@ impl Listing {
     }
 
     /// The whole list, once.
-    pub(super) const fn take(&mut self) -> Option<Listed> {
+    pub(in crate::seat) const fn take(&mut self) -> Option<Listed> {
         self.done.take()
     }
 }
@@ -114,49 +114,49 @@ mod tests {
 
     #[test]
     fn a_list_follows_its_pages_with_one_key_of_overlap() {
-        let mut listing = Listing::new(Bucket::Needs, None);
-        assert_eq!(offset(&listing.want().unwrap()), 0);
-        assert_eq!(listing.want(), None, "one request at a time");
-        listing.heard(page(&["a", "b", "c"], 5)).unwrap();
-        assert_eq!(offset(&listing.want().unwrap()), 2);
-        listing.heard(page(&["c", "d", "e"], 5)).unwrap();
-        assert_eq!(listing.want(), None);
-        assert_eq!(listing.take().unwrap().keys, ["a", "b", "c", "d", "e"]);
+        let mut lister = KeyLister::new(Bucket::Needs, None);
+        assert_eq!(offset(&lister.next_call().unwrap()), 0);
+        assert_eq!(lister.next_call(), None, "one request at a time");
+        lister.on_reply(page(&["a", "b", "c"], 5)).unwrap();
+        assert_eq!(offset(&lister.next_call().unwrap()), 2);
+        lister.on_reply(page(&["c", "d", "e"], 5)).unwrap();
+        assert_eq!(lister.next_call(), None);
+        assert_eq!(lister.take().unwrap().keys, ["a", "b", "c", "d", "e"]);
     }
 
     #[test]
     fn the_list_of_a_node_holds_its_token_as_a_key_that_may_be_there() {
-        let mut listing = Listing::new(Bucket::Needs, Some("n1".to_owned()));
-        listing.want();
-        listing.heard(page(&["n1.web.port.http", "n1.a"], 2)).unwrap();
-        assert_eq!(listing.take().unwrap().keys, ["n1", "n1.a", "n1.web.port.http"]);
+        let mut lister = KeyLister::new(Bucket::Needs, Some("n1".to_owned()));
+        lister.next_call();
+        lister.on_reply(page(&["n1.web.port.http", "n1.a"], 2)).unwrap();
+        assert_eq!(lister.take().unwrap().keys, ["n1", "n1.a", "n1.web.port.http"]);
     }
 
     #[test]
     fn a_list_begins_again_when_keys_moved_between_its_pages() {
-        let mut listing = Listing::new(Bucket::Needs, None);
-        listing.want();
-        listing.heard(page(&["a", "b", "c"], 5)).unwrap();
-        listing.want();
+        let mut lister = KeyLister::new(Bucket::Needs, None);
+        lister.next_call();
+        lister.on_reply(page(&["a", "b", "c"], 5)).unwrap();
+        lister.next_call();
         // "a" was removed: the page at offset 2 begins with "d", and without the overlap nobody would know.
-        listing.heard(page(&["d", "e"], 4)).unwrap();
-        assert_eq!(offset(&listing.want().unwrap()), 0);
-        listing.heard(page(&["b", "c", "d", "e"], 4)).unwrap();
-        assert_eq!(listing.take().unwrap().keys, ["b", "c", "d", "e"]);
+        lister.on_reply(page(&["d", "e"], 4)).unwrap();
+        assert_eq!(offset(&lister.next_call().unwrap()), 0);
+        lister.on_reply(page(&["b", "c", "d", "e"], 4)).unwrap();
+        assert_eq!(lister.take().unwrap().keys, ["b", "c", "d", "e"]);
     }
 
     #[test]
     fn a_list_that_never_holds_still_is_an_error() {
-        let mut listing = Listing::new(Bucket::Needs, None);
+        let mut lister = KeyLister::new(Bucket::Needs, None);
         let mut outcome = Ok(());
         for round in 0..10 {
-            listing.want();
-            outcome = listing.heard(page(if round % 2 == 0 { &["a", "b"] } else { &["x"] }, 9));
+            lister.next_call();
+            outcome = lister.on_reply(page(if round % 2 == 0 { &["a", "b"] } else { &["x"] }, 9));
             if outcome.is_err() {
                 break;
             }
         }
         assert_eq!(outcome, Err(Cause::Unsteady));
-        assert_eq!(listing.take(), None);
+        assert_eq!(lister.take(), None);
     }
 }

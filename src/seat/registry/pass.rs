@@ -3,9 +3,9 @@
 //! Nothing is written on the strength of an incomplete read, and every write is a compare-and-set. A pass that
 //! could not finish is tried again, sooner at first.
 
-use super::failure::Cause;
-use super::plan::{Change, Plan, Planning, show, unnameable};
-use super::question::{Allowance, Kind, Slot, Want};
+use crate::seat::call::{Budget, Call, Cost, Tag};
+use crate::seat::failure::Cause;
+use crate::seat::registry::plan::{Change, Plan, Planning, show, unnameable};
 use log::Level;
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::kv::{self, Message, WriteAnswer};
@@ -29,7 +29,7 @@ const LAST_CONTEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// The pass: idle until it is due, reading, or writing.
 #[derive(Debug)]
-pub(super) struct Pass {
+pub(in crate::seat) struct Pass {
     every: Duration,
     stage: Stage,
     /// When to begin the next pass; `None` while one is under way or there is no connection.
@@ -60,7 +60,7 @@ enum Stage {
 
 /// A line for the log.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(in crate::seat) enum Line {
     /// What a write changed, ours or another client's: logged each time.
     Change(Level, String),
     /// How a pass or a key went: the same text is logged at most once a minute.
@@ -69,10 +69,10 @@ pub(super) enum Line {
 
 /// What a pass did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) put: usize,
-    pub(super) deleted: usize,
-    pub(super) unchanged: usize,
+pub(in crate::seat) struct Tally {
+    pub(in crate::seat) put: usize,
+    pub(in crate::seat) deleted: usize,
+    pub(in crate::seat) unchanged: usize,
 }
 
 /// A change being written. Somebody else's write makes it another change.
@@ -97,7 +97,7 @@ enum Step {
 }
 
 impl Pass {
-    pub(super) const fn new(every: Duration) -> Self {
+    pub(in crate::seat) const fn new(every: Duration) -> Self {
         Pass {
             every,
             stage: Stage::Idle,
@@ -114,7 +114,7 @@ impl Pass {
     }
 
     /// When the next pass is to begin, or the one under way is to be given up.
-    pub(super) fn due(&self) -> Option<Duration> {
+    pub(in crate::seat) fn due(&self) -> Option<Duration> {
         match self.stage {
             Stage::Idle => self.due,
             _ => Some(self.heard + STALLED),
@@ -122,29 +122,29 @@ impl Pass {
     }
 
     /// How many passes in a row restored what another client had changed, if they are so many that it is a contest.
-    pub(super) fn contest(&self) -> Option<u32> {
+    pub(in crate::seat) fn contest(&self) -> Option<u32> {
         (self.restored >= CONTEST).then_some(self.restored)
     }
 
     /// When the registry was last known to be as it should.
-    pub(super) const fn verified(&self) -> Option<Duration> {
+    pub(in crate::seat) const fn verified(&self) -> Option<Duration> {
         self.verified
     }
 
     /// How the last pass ended, and when.
-    pub(super) const fn last(&self) -> Option<&(Duration, Result<Tally, String>)> {
+    pub(in crate::seat) const fn last(&self) -> Option<&(Duration, Result<Tally, String>)> {
         self.last.as_ref()
     }
 
     /// How long a verification counts.
-    pub(super) const fn every(&self) -> Duration {
+    pub(in crate::seat) const fn every(&self) -> Duration {
         self.every
     }
 
     /// Asks for a pass since a connection came up: at once, unless the connections before ended during their passes.
     /// A server whose disk hangs stops answering on the connection that writes; the seat then serves what needs no
     /// bucket for longer and longer before it tries again.
-    pub(super) fn connected(&mut self, now: Duration, jitter: f64) {
+    pub(in crate::seat) fn connected(&mut self, now: Duration, jitter: f64) {
         self.due = Some(match self.interrupted.checked_sub(2) {
             None => now,
             Some(before) => now + RETRY.after(before, jitter),
@@ -152,7 +152,7 @@ impl Pass {
     }
 
     /// Asks for a pass at once.
-    pub(super) fn request(&mut self, now: Duration) {
+    pub(in crate::seat) fn request(&mut self, now: Duration) {
         match self.stage {
             Stage::Idle => self.due = Some(now),
             _ => self.again = true,
@@ -160,7 +160,7 @@ impl Pass {
     }
 
     /// The connection is gone: what is under way has an unknown outcome and is read again once it is back.
-    pub(super) fn interrupt(&mut self) {
+    pub(in crate::seat) fn interrupt(&mut self) {
         self.interrupted += u32::from(!matches!(self.stage, Stage::Idle));
         self.stage = Stage::Idle;
         self.due = None;
@@ -168,7 +168,7 @@ impl Pass {
     }
 
     /// Begins the pass that is due, or gives up the one under way that stalled.
-    pub(super) fn begin(&mut self, now: Duration, jitter: f64) {
+    pub(in crate::seat) fn begin(&mut self, now: Duration, jitter: f64) {
         if !matches!(self.stage, Stage::Idle) {
             let seconds = STALLED.as_secs();
             return self.finish(Err(format!("JetStream answered nothing for {seconds} s")), now, jitter);
@@ -180,17 +180,17 @@ impl Pass {
     }
 
     /// Log lines since the last call.
-    pub(super) fn lines(&mut self) -> Vec<Line> {
+    pub(in crate::seat) fn lines(&mut self) -> Vec<Line> {
         std::mem::take(&mut self.lines)
     }
 
     /// The next request to send, if there is one that may be sent now.
-    pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
+    pub(in crate::seat) fn next_call(&mut self, budget: Budget) -> Option<Call> {
         match &mut self.stage {
             Stage::Idle => None,
-            Stage::Reading(planning) => planning.want(allowance),
+            Stage::Reading(planning) => planning.next_call(budget),
             Stage::Writing(writes) => {
-                let (slot, write) = writes
+                let (tag, write) = writes
                     .iter_mut()
                     .enumerate()
                     .find(|(_, write)| matches!(write.step, Step::Write | Step::Read))?;
@@ -204,26 +204,32 @@ impl Pass {
                     (_, None) => kv::delete(Kv::new(Bucket::Registry.name()), key, change.expected),
                 };
                 write.step = if write.step == Step::Read { Step::AwaitRead } else { Step::AwaitWrite };
-                Some(Want { slot: Slot::Value(slot), request, kind: Kind::Single })
+                Some(Call { tag: Tag::Value(tag), request, cost: Cost::Single })
             }
         }
     }
 
-    /// Takes the answer to the request of `slot`. `jitter` is a number below 1.
-    pub(super) fn heard(&mut self, slot: Slot, body: Result<&[u8], Cause>, now: Duration, jitter: f64) {
+    /// Takes the answer to the request of `tag`. `jitter` is a number below 1.
+    pub(in crate::seat) fn on_reply(
+        &mut self,
+        tag: Tag,
+        body: Result<&[u8], Cause>,
+        now: Duration,
+        jitter: f64,
+    ) {
         self.heard = now;
         match &mut self.stage {
             Stage::Idle => {}
-            Stage::Reading(planning) => match planning.heard(slot, body) {
+            Stage::Reading(planning) => match planning.on_reply(tag, body) {
                 Ok(None) => {}
                 Ok(Some(plan)) => self.write(plan),
                 Err(cause) => self.finish(Err(cause.tell(Bucket::Registry)), now, jitter),
             },
             Stage::Writing(writes) => {
-                if let Slot::Value(at) = slot
+                if let Tag::Value(at) = tag
                     && let Some(write) = writes.get_mut(at)
                 {
-                    write.heard(body, self.verified.is_some(), &mut self.lines);
+                    write.on_reply(body, self.verified.is_some(), &mut self.lines);
                 }
             }
         }
@@ -294,7 +300,7 @@ impl Pass {
 }
 
 /// What there is to report of a registry that another client changes again and again.
-pub(super) fn contest(passes: u32) -> String {
+pub(in crate::seat) fn contest(passes: u32) -> String {
     format!(
         "another client keeps changing the registry, {passes} passes in a row had to restore it: find the account beside the seat's that may publish to $KV.{}.>",
         Bucket::Registry
@@ -311,7 +317,7 @@ fn contest_wait(restored: u32) -> Duration {
 }
 
 impl Write {
-    fn heard(&mut self, body: Result<&[u8], Cause>, verified_before: bool, lines: &mut Vec<Line>) {
+    fn on_reply(&mut self, body: Result<&[u8], Cause>, verified_before: bool, lines: &mut Vec<Line>) {
         match (&self.step, body) {
             (Step::AwaitWrite, Ok(body)) => match kv::parse_write(Kv::new(Bucket::Registry.name()), body) {
                 WriteAnswer::Stored(revision) => {

@@ -1,16 +1,17 @@
 //! The entries of one bucket, narrowed and paged: `registry`, `needs`, `applied`, `collect` and `gaps`.
 
-use super::reach::Reach;
-use super::{Allowance, Frame, SLICE, Slot, Want};
+use super::key_filter::KeyFilter;
+use crate::seat::call::{Budget, Call, Tag};
 use crate::seat::failure::{Cause, Refusal};
-use crate::seat::known::Known;
-use crate::seat::scan::{Scan, Scanned};
-use crate::seat::values::Found;
-use crate::wire::answer::{Complaint, Entry, Page, Value};
+use crate::seat::query::context::{QueryContext, SLICE};
+use crate::seat::read::bucket_reader::{BucketReader, Step};
+use crate::seat::read::found::Found;
+use crate::seat::read::snapshot::Snapshot;
+use crate::wire::answer::{Entry, MalformedEntry, Page, Value};
 use crate::wire::request::{Ask, MAX_LIMIT, What};
 use mesh_jetstream::direct_get::Part;
 use mesh_jetstream::kv::Message;
-use mesh_model::bucket::{Bucket, Malformed, Why};
+use mesh_model::bucket::{Bucket, Fault, Malformed};
 use mesh_model::name;
 use mesh_service::json::json;
 use std::collections::BTreeSet;
@@ -19,60 +20,60 @@ use std::rc::Rc;
 
 /// How many keys, and how many bytes of values, a page looks at: bounds the work of one request whatever the bucket
 /// holds, deleted keys and values that no answer can hold included.
-const KEYS_A_PAGE: usize = 4096;
-const BYTES_A_PAGE: usize = 8 * 1024 * 1024;
+const MAX_KEYS_OF_A_PAGE: usize = 4096;
+const MAX_BYTES_OF_A_PAGE: usize = 8 * 1024 * 1024;
 
 /// How many keys a page looks at that has found nothing by then. It says where to go on all the same.
-const KEYS_OF_AN_EMPTY_PAGE: usize = 2 * KEYS_A_PAGE;
+const MAX_KEYS_WITHOUT_MATCH: usize = 2 * MAX_KEYS_OF_A_PAGE;
 
 /// A page of entries being gathered.
 #[derive(Debug)]
-pub(in crate::seat) struct PageQuestion {
+pub(in crate::seat) struct PageQuery {
     ask: Ask,
-    frame: Frame,
+    context: QueryContext,
     bucket: Bucket,
-    reach: Reach,
+    key_filter: KeyFilter,
     stage: Stage,
     /// For `gaps`: the kinds that the registry answers.
     answered_kinds: BTreeSet<String>,
     page: Page,
-    /// The keys that the index does not know all of, and those behind them.
+    /// The keys that the cache does not know all of, and those behind them.
     chosen: Vec<String>,
-    /// Whether there is more of the index to look at.
+    /// Whether there is more of the cache to look at.
     busy: bool,
     /// How many keys it has taken.
     keys: usize,
     /// How many bytes of values it has looked at.
     bytes: usize,
-    /// What is known of the registry, from questions before or from this one.
-    registry: Option<Rc<Known>>,
+    /// What is known of the registry, from queries before or from this one.
+    registry: Option<Rc<Snapshot>>,
     pub(super) outcome: Option<Result<String, Refusal>>,
 }
 
 #[derive(Debug)]
 enum Stage {
     /// For `gaps`: reading which kinds are answered.
-    Kinds(Scan),
+    Kinds(BucketReader),
     /// Reading the entries.
-    Entries(Scan),
+    Entries(BucketReader),
     Done,
 }
 
-impl PageQuestion {
-    pub(super) fn new(ask: Ask, frame: Frame, registry: Option<Rc<Known>>) -> Self {
+impl PageQuery {
+    pub(super) fn new(ask: Ask, context: QueryContext, registry: Option<Rc<Snapshot>>) -> Self {
         let bucket = match ask.what {
             What::Registry => Bucket::Registry,
             What::Applied => Bucket::Applied,
             What::Collect => Bucket::Collect,
             _ => Bucket::Needs,
         };
-        let reach = Reach::new(bucket, &ask);
-        let page = Page::new(ask.limit.unwrap_or(MAX_LIMIT), frame.page_bytes);
-        let mut question = PageQuestion {
+        let key_filter = KeyFilter::new(bucket, &ask);
+        let page = Page::new(ask.limit.unwrap_or(MAX_LIMIT), context.page_bytes);
+        let mut query = PageQuery {
             ask,
-            frame,
+            context,
             bucket,
-            reach,
+            key_filter,
             stage: Stage::Done,
             answered_kinds: BTreeSet::new(),
             page,
@@ -83,66 +84,66 @@ impl PageQuestion {
             registry,
             outcome: None,
         };
-        question.stage = match question.ask.what {
-            What::Gaps => Stage::Kinds(question.scan(Bucket::Registry)),
-            _ => question.entries(),
+        query.stage = match query.ask.what {
+            What::Gaps => Stage::Kinds(query.reader(Bucket::Registry)),
+            _ => query.entries(),
         };
-        question
+        query
     }
 
     fn entries(&self) -> Stage {
-        Stage::Entries(self.scan(self.bucket))
+        Stage::Entries(self.reader(self.bucket))
     }
 
-    fn scan(&self, bucket: Bucket) -> Scan {
+    fn reader(&self, bucket: Bucket) -> BucketReader {
         match bucket {
-            Bucket::Registry => Scan::of_registry(self.registry.clone()),
-            bucket => self.frame.scan(bucket, &self.ask),
+            Bucket::Registry => BucketReader::of_registry(self.registry.clone()),
+            bucket => self.context.reader(bucket, &self.ask),
         }
     }
 
-    pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
+    pub(super) fn next_call(&mut self, budget: Budget) -> Option<Call> {
         match &mut self.stage {
-            Stage::Kinds(scan) | Stage::Entries(scan) => scan.want(allowance),
+            Stage::Kinds(reader) | Stage::Entries(reader) => reader.next_call(budget),
             Stage::Done => None,
         }
     }
 
-    pub(super) fn heard(&mut self, slot: Slot, body: Result<&[u8], Cause>) {
-        let (Stage::Kinds(scan) | Stage::Entries(scan)) = &mut self.stage else { return };
-        let bucket = scan.bucket();
-        match scan.heard(slot, body) {
-            Ok(()) => self.advance(),
+    pub(super) fn on_reply(&mut self, tag: Tag, body: Result<&[u8], Cause>) {
+        let (Stage::Kinds(reader) | Stage::Entries(reader)) = &mut self.stage else { return };
+        let bucket = reader.bucket();
+        match reader.on_reply(tag, body) {
+            Ok(()) => self.poll(),
             Err(cause) => self.finish(Err(cause.refuse(bucket))),
         }
     }
 
-    pub(super) fn heard_part(&mut self, slot: Slot, part: Part) -> Result<(), String> {
-        let (Stage::Kinds(scan) | Stage::Entries(scan)) = &mut self.stage else { return Ok(()) };
-        let heard = scan.heard_part(slot, part);
-        self.advance();
+    pub(super) fn on_part(&mut self, tag: Tag, part: Part) -> Result<(), String> {
+        let (Stage::Kinds(reader) | Stage::Entries(reader)) = &mut self.stage else { return Ok(()) };
+        let heard = reader.on_part(tag, part);
+        self.poll();
         heard
     }
 
     pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
-        self.frame.bulk.retain(|other| bucket.is_some_and(|bucket| bucket != *other));
-        if let Stage::Kinds(scan) | Stage::Entries(scan) = &mut self.stage
-            && bucket.is_none_or(|bucket| bucket == scan.bucket())
+        self.context.bulk.retain(|other| bucket.is_some_and(|bucket| bucket != *other));
+        if let Stage::Kinds(reader) | Stage::Entries(reader) = &mut self.stage
+            && bucket.is_none_or(|bucket| bucket == reader.bucket())
         {
-            scan.leave_bulk();
+            reader.leave_bulk();
         }
     }
 
     pub(super) const fn is_following(&self) -> bool {
         match &self.stage {
-            Stage::Kinds(scan) | Stage::Entries(scan) => scan.is_following(),
+            Stage::Kinds(reader) | Stage::Entries(reader) => reader.is_following(),
             Stage::Done => false,
         }
     }
 
     pub(super) fn waits_for_bulk(&self) -> bool {
         match &self.stage {
-            Stage::Kinds(scan) | Stage::Entries(scan) => scan.waits_for_bulk(),
+            Stage::Kinds(reader) | Stage::Entries(reader) => reader.waits_for_bulk(),
             Stage::Done => false,
         }
     }
@@ -154,17 +155,17 @@ impl PageQuestion {
 
     pub(super) fn progress(&self) -> String {
         match &self.stage {
-            Stage::Kinds(scan) | Stage::Entries(scan) => scan.progress(),
+            Stage::Kinds(reader) | Stage::Entries(reader) => reader.progress(),
             Stage::Done => "it was just done".to_owned(),
         }
     }
 
-    fn learn(&mut self, scan: &mut Scan) {
-        self.registry = scan.learned().or_else(|| self.registry.take());
+    fn learn(&mut self, reader: &mut BucketReader) {
+        self.registry = reader.learned().or_else(|| self.registry.take());
     }
 
     /// Gives up what is known of the registry now.
-    pub(super) const fn take_registry(&mut self) -> Option<Rc<Known>> {
+    pub(super) const fn take_registry(&mut self) -> Option<Rc<Snapshot>> {
         self.registry.take()
     }
 
@@ -174,12 +175,12 @@ impl PageQuestion {
         // To say that there is no gap, all must have been read.
         let may_be_short = self.ask.what != What::Gaps || !self.page.has_no_entries();
         let stage = mem::replace(&mut self.stage, Stage::Done);
-        if let Stage::Entries(scan) = &stage
+        if let Stage::Entries(reader) = &stage
             && may_be_short
-            && let Some(key) = self.chosen.first().map(String::as_str).or(scan.first_unread())
+            && let Some(key) = self.chosen.first().map(String::as_str).or(reader.first_unread())
             && self.page.end_before(key)
         {
-            self.answer(scan);
+            self.answer(reader);
         } else {
             self.stage = stage;
         }
@@ -187,7 +188,7 @@ impl PageQuestion {
 
     pub(super) fn keeps_long_list(&self) -> bool {
         match &self.stage {
-            Stage::Kinds(scan) | Stage::Entries(scan) => scan.keeps_long_list(),
+            Stage::Kinds(reader) | Stage::Entries(reader) => reader.keeps_long_list(),
             Stage::Done => false,
         }
     }
@@ -198,80 +199,80 @@ impl PageQuestion {
     }
 
     /// Goes on as far as what has been heard allows, for a slice.
-    pub(super) fn advance(&mut self) {
+    pub(super) fn poll(&mut self) {
         self.busy = false;
         let mut looked_at = 0;
         loop {
             let stage = mem::replace(&mut self.stage, Stage::Done);
             self.stage = match stage {
                 Stage::Done => return,
-                Stage::Kinds(mut scan) => match scan.next() {
-                    Scanned::Waiting => {
-                        self.stage = Stage::Kinds(scan);
+                Stage::Kinds(mut reader) => match reader.poll() {
+                    Step::Waiting => {
+                        self.stage = Stage::Kinds(reader);
                         return;
                     }
-                    Scanned::Listed => {
-                        scan.pick(None, usize::MAX, |_| true);
-                        Stage::Kinds(scan)
+                    Step::Listed => {
+                        reader.pick(None, usize::MAX, |_| true);
+                        Stage::Kinds(reader)
                     }
-                    Scanned::Key(key, Found::Message(_)) => {
+                    Step::Key(key, Found::Message(_)) => {
                         self.answered_kinds.extend(name::decode(&key).ok());
-                        Stage::Kinds(scan)
+                        Stage::Kinds(reader)
                     }
-                    Scanned::Key(..) | Scanned::Entry(..) | Scanned::Indexed => Stage::Kinds(scan),
-                    Scanned::Told | Scanned::End => {
-                        self.learn(&mut scan);
+                    Step::Key(..) | Step::Entry(..) | Step::Cached => Stage::Kinds(reader),
+                    Step::Told | Step::End => {
+                        self.learn(&mut reader);
                         self.entries()
                     }
                 },
-                Stage::Entries(mut scan) => match scan.next() {
-                    Scanned::Waiting => {
-                        self.stage = Stage::Entries(scan);
+                Stage::Entries(mut reader) => match reader.poll() {
+                    Step::Waiting => {
+                        self.stage = Stage::Entries(reader);
                         return;
                     }
-                    Scanned::Listed => {
+                    Step::Listed => {
                         let after = self.ask.after.as_deref();
-                        scan.pick(after, KEYS_OF_AN_EMPTY_PAGE, |key| self.concerns(key));
-                        Stage::Entries(scan)
+                        reader.pick(after, MAX_KEYS_WITHOUT_MATCH, |key| self.concerns(key));
+                        Stage::Entries(reader)
                     }
-                    Scanned::Key(key, found) => {
+                    Step::Key(key, found) => {
                         if !self.take(&key, &found) {
-                            return self.answer(&scan);
+                            return self.answer(&reader);
                         }
-                        Stage::Entries(scan)
+                        Stage::Entries(reader)
                     }
-                    Scanned::Indexed => {
-                        scan.tell(self.ask.after.as_deref());
-                        Stage::Entries(scan)
+                    Step::Cached => {
+                        reader.tell(self.ask.after.as_deref());
+                        Stage::Entries(reader)
                     }
-                    Scanned::Entry(key, entry) => {
+                    Step::Entry(key, entry) => {
                         if self.concerns(&key) {
                             match entry.found(self.bucket, &key).filter(|_| self.chosen.is_empty()) {
                                 Some(found) => {
                                     if !self.take(&key, &found) {
-                                        return self.answer(&scan);
+                                        return self.answer(&reader);
                                     }
                                 }
                                 None => self.chosen.push(key),
                             }
                         }
                         looked_at += 1;
-                        if self.chosen.len() > KEYS_OF_AN_EMPTY_PAGE + 1 {
-                            scan.read(mem::take(&mut self.chosen));
+                        if self.chosen.len() > MAX_KEYS_WITHOUT_MATCH + 1 {
+                            reader.read(mem::take(&mut self.chosen));
                         } else if looked_at == SLICE {
                             self.busy = true;
-                            self.stage = Stage::Entries(scan);
+                            self.stage = Stage::Entries(reader);
                             return;
                         }
-                        Stage::Entries(scan)
+                        Stage::Entries(reader)
                     }
-                    Scanned::Told => {
-                        scan.read(mem::take(&mut self.chosen));
-                        Stage::Entries(scan)
+                    Step::Told => {
+                        reader.read(mem::take(&mut self.chosen));
+                        Stage::Entries(reader)
                     }
-                    Scanned::End => {
-                        self.learn(&mut scan);
-                        return self.answer(&scan);
+                    Step::End => {
+                        self.learn(&mut reader);
+                        return self.answer(&reader);
                     }
                 },
             };
@@ -290,13 +291,13 @@ impl PageQuestion {
 
     /// Whether the page has looked at enough.
     fn has_looked_enough(&self) -> bool {
-        let most = if self.page.is_empty() { KEYS_OF_AN_EMPTY_PAGE } else { KEYS_A_PAGE };
-        self.keys > most || self.bytes > BYTES_A_PAGE
+        let most = if self.page.is_empty() { MAX_KEYS_WITHOUT_MATCH } else { MAX_KEYS_OF_A_PAGE };
+        self.keys > most || self.bytes > MAX_BYTES_OF_A_PAGE
     }
 
-    /// Whether `key` is within reach, and is what is asked for.
+    /// Whether `key` passes the key filter, and is what is asked for.
     fn concerns(&self, key: &str) -> bool {
-        self.reach.holds(key)
+        self.key_filter.holds(key)
             && (self.ask.what != What::Gaps
                 || self.bucket.parse(key).map_or(true, |names| !self.answered_kinds.contains(&names[2])))
     }
@@ -310,12 +311,12 @@ impl PageQuestion {
             }
             (Ok(names), Found::Message(message)) => self.add_entry(key, &names, message),
             (Ok(_), Found::Unnameable) => {
-                let malformed = Malformed::new(Why::Token, "the bus gave another key's message for it");
-                self.page.add(key, None, vec![Complaint::new(key, &malformed, None).to_json()])
+                let malformed = Malformed::new(Fault::Token, "the bus gave another key's message for it");
+                self.page.add(key, None, vec![MalformedEntry::new(key, &malformed, None).to_json()])
             }
             (Err(malformed), found) => {
                 let written = found.message().map(Message::written);
-                self.page.add(key, None, vec![Complaint::new(key, &malformed, written).to_json()])
+                self.page.add(key, None, vec![MalformedEntry::new(key, &malformed, written).to_json()])
             }
         }
     }
@@ -331,8 +332,8 @@ impl PageQuestion {
             at: &message.at,
         };
         let complain =
-            |malformed: Malformed| Complaint::new(key, &malformed, Some(message.written())).to_json();
-        let header_fault = message.header_fault.as_deref().map(|fault| Malformed::new(Why::Header, fault));
+            |malformed: Malformed| MalformedEntry::new(key, &malformed, Some(message.written())).to_json();
+        let header_fault = message.header_fault.as_deref().map(|fault| Malformed::new(Fault::Header, fault));
         let mut complaints: Vec<String> =
             header_fault.into_iter().chain(entry.value.fault()).map(complain).collect();
         let mut rendered = entry.to_json();
@@ -341,18 +342,18 @@ impl PageQuestion {
             entry.value = Value::None;
             rendered = entry.to_json();
             let detail = format!("the value has {} bytes, more than an answer can hold", message.value.len());
-            complaints.push(complain(Malformed::new(Why::Size, detail)));
+            complaints.push(complain(Malformed::new(Fault::Size, detail)));
         }
         self.page.add(key, Some(rendered), complaints)
     }
 
-    fn answer(&mut self, scan: &Scan) {
-        let as_of = json(&scan.as_of());
+    fn answer(&mut self, reader: &BucketReader) {
+        let as_of = json(&reader.as_of());
         // A page that found no gap and leaves a rest unread has not shown that there is none. Nor has one that found
         // a key which cannot be read: whatever it was meant to ask for is not filled.
         let ok = (self.ask.what == What::Gaps)
             .then(|| self.page.has_no_entries() && !self.page.has_malformed() && !self.page.leaves_rest());
-        let body = self.page.to_json(self.ask.what, ok, &as_of, &self.frame.seat);
+        let body = self.page.to_json(self.ask.what, ok, &as_of, &self.context.seat);
         self.finish(Ok(body));
     }
 }

@@ -35,7 +35,7 @@ pub struct OtherSeat {
 
 /// What is known of other holders of the seat.
 #[derive(Debug, Default)]
-pub(super) struct Presence {
+pub(super) struct OtherSeats {
     /// When to ask next; `None` while there is no connection.
     due: Option<Duration>,
     /// When the last question was sent.
@@ -46,7 +46,7 @@ pub(super) struct Presence {
     seen: BTreeMap<String, (String, Duration)>,
 }
 
-impl Presence {
+impl OtherSeats {
     /// Wants to ask at once.
     pub(super) const fn request(&mut self, now: Duration) {
         self.due = Some(now);

@@ -1,6 +1,6 @@
 //! `collections`: who contributes to each collection of a node, and which of its modules read it.
 
-use super::{Row, Tally, Time, place};
+use super::{Aggregate, Row, Time, place};
 use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
 use mesh_service::json::json;
@@ -47,7 +47,7 @@ impl Collections {
     }
 }
 
-impl Tally for Collections {
+impl Aggregate for Collections {
     fn buckets(&self) -> &'static [Bucket] {
         &[Bucket::Collect, Bucket::Needs]
     }

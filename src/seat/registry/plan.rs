@@ -1,10 +1,10 @@
 //! What has to change for a bucket to hold the registry: decided here, written by the pass, shown by the command
 //! `plan`. Nothing is decided before the bucket has been read to its end.
 
-use super::failure::Cause;
-use super::question::{Allowance, Slot, Want};
-use super::scan::{Scan, Scanned};
-use super::values::Found;
+use crate::seat::call::{Budget, Call, Tag};
+use crate::seat::failure::Cause;
+use crate::seat::read::bucket_reader::{BucketReader, Step};
+use crate::seat::read::found::Found;
 use mesh_jetstream::kv;
 use mesh_jetstream::message::Request;
 use mesh_model::name;
@@ -39,7 +39,7 @@ pub struct Change {
 /// The bucket of the registry being read, up to the plan.
 #[derive(Debug)]
 pub struct Planning {
-    scan: Scan,
+    reader: BucketReader,
     stored: Vec<(String, Found)>,
 }
 
@@ -47,30 +47,30 @@ impl Planning {
     /// Begins to read.
     #[expect(clippy::new_without_default, reason = "beginning is a step, not a value")]
     pub fn new() -> Self {
-        Planning { scan: Scan::of_registry(None), stored: Vec::new() }
+        Planning { reader: BucketReader::of_registry(None), stored: Vec::new() }
     }
 
-    /// The next request to send and the slot that its answer belongs to, if there is one to send now.
-    pub fn request(&mut self) -> Option<(Slot, Request)> {
-        self.want(Allowance { listing: true, batch: false, long_list: true, large_bytes: usize::MAX })
-            .map(|want| (want.slot, want.request))
+    /// The next request to send and the tag that its answer belongs to, if there is one to send now.
+    pub fn request(&mut self) -> Option<(Tag, Request)> {
+        self.next_call(Budget { listing: true, batch: false, long_list: true, large_bytes: usize::MAX })
+            .map(|want| (want.tag, want.request))
     }
 
-    pub(super) fn want(&mut self, allowance: Allowance) -> Option<Want> {
-        self.scan.want(allowance)
+    pub(in crate::seat) fn next_call(&mut self, budget: Budget) -> Option<Call> {
+        self.reader.next_call(budget)
     }
 
-    /// Takes the answer to the request of `slot`; gives the plan once the bucket has been read to its end. An error
+    /// Takes the answer to the request of `tag`; gives the plan once the bucket has been read to its end. An error
     /// ends it: an incomplete reading is never a plan.
-    pub fn heard(&mut self, slot: Slot, body: Result<&[u8], Cause>) -> Result<Option<Plan>, Cause> {
-        self.scan.heard(slot, body)?;
+    pub fn on_reply(&mut self, tag: Tag, body: Result<&[u8], Cause>) -> Result<Option<Plan>, Cause> {
+        self.reader.on_reply(tag, body)?;
         loop {
-            match self.scan.next() {
-                Scanned::Waiting => return Ok(None),
-                Scanned::Listed => self.scan.pick(None, usize::MAX, |_| true),
-                Scanned::Indexed | Scanned::Entry(..) | Scanned::Told => {}
-                Scanned::Key(key, found) => self.stored.push((key, found)),
-                Scanned::End => return Ok(Some(decide(std::mem::take(&mut self.stored)))),
+            match self.reader.poll() {
+                Step::Waiting => return Ok(None),
+                Step::Listed => self.reader.pick(None, usize::MAX, |_| true),
+                Step::Cached | Step::Entry(..) | Step::Told => {}
+                Step::Key(key, found) => self.stored.push((key, found)),
+                Step::End => return Ok(Some(decide(std::mem::take(&mut self.stored)))),
             }
         }
     }
@@ -204,13 +204,13 @@ mod tests {
     #[test]
     fn a_reading_that_breaks_off_is_no_plan() {
         let mut planning = Planning::new();
-        let (slot, _) = planning.request().unwrap();
+        let (tag, _) = planning.request().unwrap();
         let listed =
             br#"{"total":1,"state":{"last_seq":1,"subjects":{"$KV.mesh-provisioner_registry.port":1}}}"#;
-        assert_eq!(planning.heard(slot, Ok(listed)), Ok(None));
-        let (slot, _) = planning.request().unwrap();
+        assert_eq!(planning.on_reply(tag, Ok(listed)), Ok(None));
+        let (tag, _) = planning.request().unwrap();
         assert_eq!(planning.request(), None);
-        assert_eq!(planning.heard(slot, Err(Cause::Silent)), Err(Cause::Silent));
+        assert_eq!(planning.on_reply(tag, Err(Cause::Silent)), Err(Cause::Silent));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Requests, from their arrival to their answer: exactly one for each that may be answered.
 
-use super::calls::Owner;
-use super::connection::Link;
-use super::requests::{Answered, Asker};
+use super::in_flight::Owner;
+use super::link_state::LinkState;
+use super::queries::{Answered, Client};
 use super::topic::Topic;
 use super::{Action, Refusal, Seat, failure};
 use crate::wire::PROVISIONING;
@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use std::time::Duration;
 
 impl Seat {
-    pub(super) fn request(&mut self, subject: &str, reply: Option<String>, body: &[u8], now: Duration) {
+    pub(super) fn on_request(&mut self, subject: &str, reply: Option<String>, body: &[u8], now: Duration) {
         let is_verb = subject == VERB;
         if is_verb {
             self.counters.requests += 1;
@@ -37,20 +37,20 @@ impl Seat {
             if other.id == self.settings.identity.id {
                 return;
             }
-            self.presence.hint(now);
+            self.other_seats.hint(now);
         }
         let asked = if is_verb { Asked::Verb } else { Asked::Monitoring };
         if !REPLIES.may_answer(&reply, asked, &self.settings.reply_prefixes) {
             self.counters.refused_replies += 1;
             let text = format!(
-                "a request came with the reply subject {reply:?}, which is not answered: askers use an inbox under _INBOX or _R_, or one that --reply-prefix names"
+                "a request came with the reply subject {reply:?}, which is not answered: clients use an inbox under _INBOX or _R_, or one that --reply-prefix names"
             );
             return self.notice(Level::Warn, Topic::RefusedReply, "", &text, now);
         }
         if is_verb {
             match Ask::parse(body) {
-                Ok(ask) => self.take(ask, reply, now),
-                Err(bad) => self.refuse(reply, now, now, Refusal::new(bad.reason, bad.message)),
+                Ok(ask) => self.accept(ask, reply, now),
+                Err(bad) => self.reject(reply, now, now, Refusal::new(bad.reason, bad.message)),
             }
         } else if let Some(monitor) = PROVISIONING.monitor(subject, &self.settings.identity.id) {
             let seat = &self.settings.identity;
@@ -69,38 +69,38 @@ impl Seat {
         RawValue::from_string(json(&self.counters)).expect("counters are numbers")
     }
 
-    pub(super) fn take(&mut self, ask: Ask, reply: String, now: Duration) {
+    pub(super) fn accept(&mut self, ask: Ask, reply: String, now: Duration) {
         if ask.what == What::Health {
             let health = self.health(now);
             let body = answer::health_json(health.ready, &json(&health), &self.settings.identity);
-            return self.reply(reply, now, now, body.into_bytes().into());
+            return self.respond(reply, now, now, body.into_bytes().into());
         }
         let refused = if self.stopping.is_some() {
             Err(Refusal::stopping())
         } else {
-            self.requests.take(ask, Asker { reply: reply.clone(), since: now })
+            self.queries.accept(ask, Client { reply: reply.clone(), since: now })
         };
         if let Err(refusal) = refused {
-            self.refuse(reply, now, now, refusal);
+            self.reject(reply, now, now, refusal);
         }
     }
 
-    pub(super) fn reply(&mut self, to: String, since: Duration, now: Duration, body: Body) {
-        if let Link::Up { max_payload, .. } = self.link
+    pub(super) fn respond(&mut self, to: String, since: Duration, now: Duration, body: Body) {
+        if let LinkState::Up { max_payload, .. } = self.link
             && body.len() > max_payload
         {
             let message = format!(
                 "the answer has {} bytes and the bus carries {max_payload}: ask for less, or raise max_payload of the nats-server",
                 body.len()
             );
-            return self.refuse(to, since, now, Refusal::new(Reason::ResponseTooLarge, message));
+            return self.reject(to, since, now, Refusal::new(Reason::ResponseTooLarge, message));
         }
         self.counters.answers += 1;
         self.work.time += now.saturating_sub(since);
         self.send(to, Headers::new(), body);
     }
 
-    pub(super) fn refuse(&mut self, to: String, since: Duration, now: Duration, refusal: Refusal) {
+    pub(super) fn reject(&mut self, to: String, since: Duration, now: Duration, refusal: Refusal) {
         let code = refusal.reason.code();
         let message = failure::shorten(refusal.message);
         match code {
@@ -123,27 +123,27 @@ impl Seat {
         self.actions.push(Action::Send(Outgoing { subject, reply: None, headers, body }));
     }
 
-    pub(super) fn answer_requests(&mut self, now: Duration) {
-        self.requests.cut_short(now);
-        while let Some(Answered { id, askers, outcome }) = self.requests.answered() {
-            self.calls.forget(Owner::Request(id));
+    pub(super) fn send_responses(&mut self, now: Duration) {
+        self.queries.cut_short(now);
+        while let Some(Answered { id, clients, outcome }) = self.queries.answered() {
+            self.in_flight.forget(Owner::Request(id));
             let outcome = outcome.map(|body| Body::from(body.into_bytes()));
-            for asker in askers {
-                self.settle(asker, outcome.clone(), now);
+            for client in clients {
+                self.settle(client, outcome.clone(), now);
             }
         }
-        while let Some((id, asker, refusal)) = self.requests.overdue(now) {
+        while let Some((id, client, refusal)) = self.queries.overdue(now) {
             if let Some(id) = id {
-                self.calls.forget(Owner::Request(id));
+                self.in_flight.forget(Owner::Request(id));
             }
-            self.settle(asker, Err(refusal), now);
+            self.settle(client, Err(refusal), now);
         }
     }
 
-    pub(super) fn settle(&mut self, asker: Asker, outcome: Result<Body, Refusal>, now: Duration) {
+    pub(super) fn settle(&mut self, client: Client, outcome: Result<Body, Refusal>, now: Duration) {
         match outcome {
-            Ok(body) => self.reply(asker.reply, asker.since, now, body),
-            Err(refusal) => self.refuse(asker.reply, asker.since, now, refusal),
+            Ok(body) => self.respond(client.reply, client.since, now, body),
+            Err(refusal) => self.reject(client.reply, client.since, now, refusal),
         }
     }
 }

@@ -1,0 +1,158 @@
+//! What the seat asks of the bus, and whom the answers are for.
+
+use super::call::{Call, Cost, Tag};
+use super::failure::Cause;
+use super::in_flight::{self, Owner, Sent};
+use super::link_state::LinkState;
+use super::query::context::QueryContext;
+use super::topic::Topic;
+use super::{Action, Seat, peers};
+use crate::wire::PROVISIONING;
+use log::Level;
+use mesh_jetstream::direct_get::Part;
+use mesh_jetstream::message::Outgoing;
+use mesh_jetstream::message::Request;
+use std::time::Duration;
+
+/// The largest answer, in bytes, whatever the bus would carry.
+const PAGE_BYTES: usize = 512 * 1024;
+
+/// What an answer leaves free of the bus's largest message, in bytes, for headers and the subject.
+const PAYLOAD_MARGIN: usize = 8 * 1024;
+
+impl Seat {
+    pub(super) fn on_reply(&mut self, number: u64, body: Result<&[u8], Cause>, now: Duration) {
+        let Some((owner, tag, cost)) = self.in_flight.settle(number) else { return };
+        if let (Cost::Value { bucket, .. }, Ok(body)) = (cost, &body) {
+            self.in_flight.note_value_bytes(bucket, body.len());
+        }
+        match (cost, body) {
+            // The whole answer in one message that is none of its parts: nobody answers on its subject.
+            (Cost::Batch(bucket), _) => {
+                self.not_in_bulk(bucket, "nobody answers it", now);
+                self.deliver(owner, tag, Err(Cause::Silent), now);
+            }
+            (_, body) => self.deliver(owner, tag, body, now),
+        }
+    }
+
+    pub(super) fn on_part(&mut self, number: u64, part: Part, now: Duration) {
+        // A status message that comes to the number of another request answers nothing.
+        if !self.in_flight.is_batch(number) {
+            return;
+        }
+        let is_last = !matches!(part, Part::Message { .. });
+        let call = if is_last { self.in_flight.settle(number) } else { self.in_flight.part(number, now) };
+        let Some((Owner::Request(id), tag, Cost::Batch(bucket))) = call else { return };
+        let Some(query) = self.queries.query(id) else { return };
+        if let Err(why) = query.on_part(tag, part) {
+            self.in_flight.settle(number);
+            self.not_in_bulk(bucket, &why, now);
+        }
+    }
+
+    /// A request of ours comes to nothing.
+    pub(super) fn fail(&mut self, sent: &Sent, cause: Cause, now: Duration) {
+        if let Some(bucket) = sent.cost.in_bulk() {
+            let why = match &cause {
+                Cause::Denied(words) => words,
+                _ => "no answer came in time",
+            };
+            self.not_in_bulk(bucket, why, now);
+        }
+        self.deliver(sent.owner, sent.tag, Err(cause), now);
+    }
+
+    pub(super) fn deliver(&mut self, owner: Owner, tag: Tag, body: Result<&[u8], Cause>, now: Duration) {
+        match owner {
+            Owner::Request(id) => {
+                if let Some(query) = self.queries.query(id) {
+                    query.on_reply(tag, body);
+                }
+            }
+            Owner::Pass => {
+                let jitter = self.jitter();
+                self.pass.on_reply(tag, body, now, jitter);
+            }
+            Owner::OtherSeats => {
+                let other = body.ok().and_then(|body| PROVISIONING.parse_ping(body));
+                if let Some(other) = other.filter(|other| other.id != self.settings.identity.id) {
+                    let line = peers::tell(&other, &self.settings.identity.version);
+                    if self.other_seats.note(other, now) {
+                        self.notice(Level::Warn, Topic::OtherSeats, "", &line, now);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn look_for_others(&mut self, now: Duration) {
+        if self.other_seats.begin(now, self.settings.every) {
+            self.in_flight.forget(Owner::OtherSeats);
+            let request = Request {
+                subject: PROVISIONING.ping_subject(),
+                headers: Vec::new(),
+                body: PROVISIONING.ping(&self.settings.identity).into_bytes(),
+            };
+            self.send_call(Owner::OtherSeats, Call { tag: Tag::Value(0), request, cost: Cost::Single }, now);
+        }
+        if self.other_seats.end(now) {
+            self.in_flight.forget(Owner::OtherSeats);
+        }
+    }
+
+    /// Sends what the pass and the queries want, as far as the bounds allow. Each query has its share of the
+    /// outstanding requests, so that a large one does not hold up a small one.
+    pub(super) fn send_calls(&mut self, now: Duration) {
+        let LinkState::Up { max_payload, .. } = self.link else { return };
+        let page_bytes = PAGE_BYTES.min(max_payload.saturating_sub(PAYLOAD_MARGIN).max(max_payload / 2));
+        // Most events bring an answer to a query under way; what a new one has to know is gathered for a new one.
+        if self.queries.may_begin() {
+            self.queries.begin(&QueryContext {
+                page_bytes,
+                seat: self.settings.identity.clone(),
+                bulk: self.bulk.buckets(now).collect(),
+                few_keys: self.settings.few_keys,
+                store: self.queries.store(),
+                value_bytes: self.in_flight.value_bytes().clone(),
+                clock: self.clock + now,
+            });
+        }
+        while self.in_flight.room() > 0
+            && let Some(call) = self.pass.next_call(self.in_flight.budget(0, false))
+        {
+            self.send_call(Owner::Pass, call, now);
+        }
+        let mut ids = self.queries.ids();
+        // Where there is not room for all, another one is first each time.
+        self.turn = self.turn.wrapping_add(1);
+        if !ids.is_empty() {
+            let first = self.turn % ids.len();
+            ids.rotate_left(first);
+        }
+        let share = in_flight::MAX_OUTSTANDING / ids.len().max(1);
+        let mut long_lists = self.queries.long_lists();
+        for id in ids {
+            let owner = Owner::Request(id);
+            while self.in_flight.room() > 0 && self.in_flight.outstanding(owner) < share {
+                let budget = self.in_flight.budget(long_lists, self.bulk.is_up());
+                let call = self.queries.query(id).and_then(|query| query.next_call(budget));
+                let Some(call) = call else { break };
+                if call.cost == Cost::Listing {
+                    long_lists = self.queries.long_lists();
+                }
+                self.send_call(owner, call, now);
+            }
+        }
+    }
+
+    pub(super) fn send_call(&mut self, owner: Owner, call: Call, now: Duration) {
+        let Call { tag, request, cost } = call;
+        let sent = Sent { owner, tag, subject: request.subject.clone(), cost, since: now };
+        let number = self.in_flight.add(sent);
+        let in_bulk = cost.in_bulk().is_some();
+        let inbox = if in_bulk { self.bulk_inbox() } else { self.inbox() };
+        let message = Outgoing { reply: Some(format!("{inbox}.{number}")), ..request.into() };
+        self.actions.push(if in_bulk { Action::SendBulk(message) } else { Action::Send(message) });
+    }
+}

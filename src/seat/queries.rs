@@ -1,0 +1,356 @@
+//! The requests that the seat has taken on. Equal requests share one query, if they came before it began: an
+//! answer never speaks of a time before its request.
+
+use super::failure::Refusal;
+use super::query::Query;
+use super::query::context::QueryContext;
+use super::read::cache::CacheStore;
+use super::read::snapshot::Snapshot;
+use crate::wire::reason::Reason;
+use crate::wire::request::Ask;
+use mesh_model::bucket::Bucket;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How many queries are worked on at a time.
+const MAX_UNDER_WAY: usize = 64;
+
+/// How many requests wait their turn beside as many as may be worked on.
+const MAX_WAITING: usize = 1024;
+
+/// How long a page may wait for its keys in bulk. What was read by then is not lost: it is known to the next.
+const BULK_KEYS_WAIT: Duration = Duration::from_millis(1500);
+
+/// How long a request may take from its arrival to its answer.
+const QUERY_DEADLINE: Duration = Duration::from_secs(4);
+
+/// Somebody who waits for an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Client {
+    /// Where the answer goes.
+    pub(super) reply: String,
+    /// When the request came.
+    pub(super) since: Duration,
+}
+
+/// A query under way, and who asked it.
+#[derive(Debug)]
+struct UnderWay {
+    id: u64,
+    ask: Ask,
+    clients: VecDeque<Client>,
+    query: Query,
+}
+
+impl UnderWay {
+    /// When it had better leave reads in bulk.
+    fn slow_at(&self) -> Option<Duration> {
+        let client = self.clients.front().filter(|_| self.query.had_better_leave_bulk())?;
+        Some(client.since + BULK_KEYS_WAIT)
+    }
+}
+
+/// A query that has its answer.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) id: u64,
+    pub(super) clients: VecDeque<Client>,
+    pub(super) outcome: Result<String, Refusal>,
+}
+
+/// Queries under way, and behind them those that wait, in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Queries {
+    under_way: Vec<UnderWay>,
+    waiting: VecDeque<(Ask, Client)>,
+    /// How many clients there are, those that wait their turn included.
+    clients: usize,
+    /// Whether one of those that wait may have its turn.
+    changed: bool,
+    last_id: u64,
+    /// The registry as a query last read it.
+    registry: Option<Rc<Snapshot>>,
+    /// What is known of the other buckets.
+    store: Rc<CacheStore>,
+}
+
+impl Queries {
+    /// Takes a request on, or says why not.
+    pub(super) fn accept(&mut self, ask: Ask, client: Client) -> Result<(), Refusal> {
+        if self.clients >= MAX_UNDER_WAY + MAX_WAITING {
+            return Err(Refusal::new(
+                Reason::Full,
+                format!(
+                    "the seat is full: {MAX_UNDER_WAY} requests are under way and {MAX_WAITING} wait: ask again later"
+                ),
+            ));
+        }
+        self.clients += 1;
+        self.waiting.push_back((ask, client));
+        self.changed = true;
+        Ok(())
+    }
+
+    /// How many there are, those that wait included.
+    pub(super) const fn len(&self) -> usize {
+        self.clients
+    }
+
+    /// Whether one of those that wait may have its turn.
+    pub(super) const fn may_begin(&self) -> bool {
+        self.changed
+    }
+
+    /// Begins those whose turn it is: the first that wait, each together with its equals. One that equals a
+    /// query under way waits until that is answered.
+    pub(super) fn begin(&mut self, context: &QueryContext) {
+        if !std::mem::take(&mut self.changed) {
+            return;
+        }
+        while self.under_way.len() < MAX_UNDER_WAY {
+            let asked = |ask: &Ask| self.under_way.iter().any(|under_way| under_way.ask == *ask);
+            let Some(at) = self.waiting.iter().position(|(ask, _)| !asked(ask)) else { return };
+            let ask = self.waiting[at].0.clone();
+            let mut clients = VecDeque::new();
+            self.waiting.retain(|(other, client)| {
+                let joins = *other == ask;
+                if joins {
+                    clients.push_back(client.clone());
+                }
+                !joins
+            });
+            self.last_id += 1;
+            let query = Query::new(&ask, context.clone(), self.registry.clone());
+            self.under_way.push(UnderWay { id: self.last_id, ask, clients, query });
+        }
+    }
+
+    /// The connection is gone: whatever was under way waits again, and begins anew if there is still time.
+    pub(super) fn begin_anew(&mut self) {
+        let mut again: Vec<(Ask, Client)> = self
+            .under_way
+            .drain(..)
+            .flat_map(|UnderWay { ask, clients, .. }| {
+                clients.into_iter().map(move |client| (ask.clone(), client))
+            })
+            .collect();
+        again.extend(self.waiting.drain(..));
+        again.sort_by_key(|(_, client)| client.since);
+        self.waiting = again.into();
+        // The next connection may lead to another bus.
+        self.registry = None;
+        self.store.clear();
+        self.changed = true;
+    }
+
+    /// The queries under way.
+    pub(super) fn ids(&self) -> Vec<u64> {
+        self.under_way.iter().map(|under_way| under_way.id).collect()
+    }
+
+    /// Where the indexes of the buckets are.
+    pub(super) fn store(&self) -> Rc<CacheStore> {
+        Rc::clone(&self.store)
+    }
+
+    /// Has all queries read `bucket` one by one from now on, or everything if there is none.
+    pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
+        self.under_way.iter_mut().for_each(|under_way| under_way.query.leave_bulk(bucket));
+    }
+
+    /// Has those read one by one that have waited too long for reads in bulk.
+    pub(super) fn leave_slow_bulk(&mut self, now: Duration) {
+        for under_way in &mut self.under_way {
+            if under_way.slow_at().is_some_and(|at| now >= at) {
+                under_way.query.leave_bulk(None);
+            }
+        }
+    }
+
+    /// The buckets that queries have found cannot be followed, and why.
+    pub(super) fn take_uncacheable(&self) -> BTreeMap<Bucket, &'static str> {
+        self.store.take_uncacheable()
+    }
+
+    /// Whether one of the queries has more to do without hearing anything.
+    pub(super) fn is_busy(&self) -> bool {
+        self.under_way.iter().any(|under_way| under_way.query.is_busy())
+    }
+
+    /// Has each of those do a slice.
+    pub(super) fn poll(&mut self) {
+        for under_way in self.under_way.iter_mut().filter(|under_way| under_way.query.is_busy()) {
+            under_way.query.poll();
+        }
+    }
+
+    /// Whether one of the queries waits for the connection for reads in bulk.
+    pub(super) fn wait_for_bulk(&self) -> bool {
+        self.under_way.iter().any(|under_way| under_way.query.waits_for_bulk())
+    }
+
+    /// Whether nothing is known of the buckets but the registry.
+    pub(super) fn know_nothing(&self) -> bool {
+        self.store.is_empty()
+    }
+
+    /// Forgets what is known of the buckets.
+    pub(super) fn forget(&self) {
+        self.store.clear();
+    }
+
+    /// The query `id`, if it is still under way.
+    pub(super) fn query(&mut self, id: u64) -> Option<&mut Query> {
+        self.under_way.iter_mut().find(|under_way| under_way.id == id).map(|under_way| &mut under_way.query)
+    }
+
+    /// How many of the queries keep a long list of keys.
+    pub(super) fn long_lists(&self) -> usize {
+        self.under_way.iter().filter(|under_way| under_way.query.keeps_long_list()).count()
+    }
+
+    /// Takes out one that has its answer.
+    pub(super) fn answered(&mut self) -> Option<Answered> {
+        let (at, outcome) = self
+            .under_way
+            .iter_mut()
+            .enumerate()
+            .find_map(|(at, under_way)| Some((at, under_way.query.outcome()?)))?;
+        let UnderWay { id, clients, mut query, .. } = self.under_way.remove(at);
+        self.clients -= clients.len();
+        self.changed = true;
+        self.registry = query.take_registry().or_else(|| self.registry.take());
+        Some(Answered { id, clients, outcome })
+    }
+
+    /// When the first of them has waited too long, for its answer or for reads in bulk.
+    pub(super) fn due(&self) -> Option<Duration> {
+        let oldest = self.under_way.iter().filter_map(|under_way| under_way.clients.front());
+        let late = oldest
+            .chain(self.waiting.front().map(|(_, client)| client))
+            .map(|client| client.since + QUERY_DEADLINE);
+        late.chain(self.under_way.iter().filter_map(UnderWay::slow_at)).min()
+    }
+
+    /// Ends with what they have by now the queries whose time is up.
+    pub(super) fn cut_short(&mut self, now: Duration) {
+        let is_due = |under_way: &&mut UnderWay| {
+            under_way.clients.front().is_some_and(|client| now >= client.since + QUERY_DEADLINE)
+        };
+        self.under_way.iter_mut().filter(is_due).for_each(|under_way| under_way.query.cut_short());
+    }
+
+    /// Takes out one that has waited too long, with the id of its query if nobody else waits for that, and with
+    /// what it waited for.
+    pub(super) fn overdue(&mut self, now: Duration) -> Option<(Option<u64>, Client, Refusal)> {
+        let is_due =
+            |client: Option<&Client>| client.is_some_and(|client| now >= client.since + QUERY_DEADLINE);
+        let seconds = QUERY_DEADLINE.as_secs();
+        let taken = if is_due(self.waiting.front().map(|(_, client)| client)) {
+            let (_, client) = self.waiting.pop_front()?;
+            let message = format!("the request waited {seconds} s for its turn: ask again later");
+            (None, client, Refusal::too_late(message))
+        } else {
+            let at = self.under_way.iter().position(|under_way| is_due(under_way.clients.front()))?;
+            let under_way = &mut self.under_way[at];
+            let client = under_way.clients.pop_front()?;
+            let message = format!(
+                "not read within {seconds} s: {}: ask again, for less at a time, or look at the load of the nats-server",
+                under_way.query.progress()
+            );
+            let id = under_way.clients.is_empty().then_some(under_way.id);
+            if id.is_some() {
+                self.under_way.remove(at);
+                self.changed = true;
+            }
+            (id, client, Refusal::too_late(message))
+        };
+        self.clients -= 1;
+        Some(taken)
+    }
+
+    /// Takes all out, for a seat that ends.
+    pub(super) fn take_all(&mut self) -> Vec<Client> {
+        self.begin_anew();
+        self.clients = 0;
+        self.waiting.drain(..).map(|(_, client)| client).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::request::What;
+    use mesh_service::identity::Identity;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    fn context() -> QueryContext {
+        QueryContext {
+            page_bytes: 1024,
+            seat: Identity { id: String::new(), version: String::new() },
+            bulk: BTreeSet::new(),
+            few_keys: 0,
+            store: Rc::default(),
+            value_bytes: BTreeMap::new(),
+            clock: Duration::ZERO,
+        }
+    }
+
+    fn client(reply: &str, seconds: u64) -> Client {
+        Client { reply: reply.to_owned(), since: Duration::from_secs(seconds) }
+    }
+
+    #[test]
+    fn equal_requests_share_a_question_that_has_not_begun() {
+        let mut queries = Queries::default();
+        let take =
+            |queries: &mut Queries, what, reply| queries.accept(Ask::new(what), client(reply, 0)).unwrap();
+        take(&mut queries, What::Registry, "a");
+        queries.begin(&context());
+        take(&mut queries, What::Registry, "b");
+        take(&mut queries, What::Needs, "c");
+        take(&mut queries, What::Registry, "d");
+        queries.begin(&context());
+        assert_eq!(queries.ids(), [1, 2], "b and d wait for the question that began before they came");
+        let replies: Vec<Vec<&str>> = queries
+            .under_way
+            .iter()
+            .map(|under_way| under_way.clients.iter().map(|client| client.reply.as_str()).collect())
+            .collect();
+        assert_eq!(replies, [vec!["a"], vec!["c"]]);
+        queries.begin_anew();
+        queries.begin(&context());
+        assert_eq!(queries.under_way[0].clients.len(), 3);
+        assert_eq!(queries.len(), 4);
+    }
+
+    #[test]
+    fn each_request_has_its_own_patience() {
+        let mut queries = Queries::default();
+        queries.accept(Ask::new(What::Registry), client("a", 0)).unwrap();
+        queries.accept(Ask::new(What::Registry), client("b", 1)).unwrap();
+        queries.begin(&context());
+        assert_eq!(queries.due(), Some(Duration::from_secs(4)));
+        assert_eq!(queries.overdue(Duration::from_millis(3999)), None);
+        let (id, late, refusal) = queries.overdue(Duration::from_secs(4)).unwrap();
+        assert_eq!((id, late.reply.as_str(), refusal.reason.code()), (None, "a", 504));
+        let (id, late, _) = queries.overdue(Duration::from_secs(5)).unwrap();
+        assert_eq!((id, late.reply.as_str()), (Some(1), "b"));
+        assert_eq!(queries.len(), 0);
+    }
+
+    #[test]
+    fn beyond_its_bounds_it_takes_nothing() {
+        let mut queries = Queries::default();
+        for at in 0..MAX_UNDER_WAY + MAX_WAITING {
+            let ask = Ask { node: Some(at.to_string()), ..Ask::new(What::Needs) };
+            queries.accept(ask, client("a", 0)).unwrap();
+            queries.begin(&context());
+        }
+        assert_eq!(queries.ids().len(), MAX_UNDER_WAY);
+        let refusal = queries.accept(Ask::new(What::Registry), client("a", 0)).unwrap_err();
+        assert_eq!(refusal.reason.code(), 503);
+        assert!(refusal.message.starts_with("the seat is full"), "{}", refusal.message);
+    }
+}

@@ -1,0 +1,146 @@
+//! A query that is being answered: a small machine that says what it wants from the bus, takes what is heard,
+//! and ends with one answer or one error.
+
+pub(super) mod context;
+mod key_filter;
+mod page;
+mod report;
+
+use super::call::{Budget, Call, Tag};
+use super::failure::{Cause, Refusal};
+use super::read::snapshot::Snapshot;
+use crate::wire::request::{Ask, What};
+use context::QueryContext;
+use mesh_jetstream::direct_get::Part;
+use mesh_model::bucket::Bucket;
+use page::PageQuery;
+use report::Report;
+use std::rc::Rc;
+
+/// A query under way.
+#[derive(Debug)]
+pub(super) enum Query {
+    /// Entries of one bucket.
+    Page(PageQuery),
+    /// What several buckets say together.
+    Report(Report),
+}
+
+impl Query {
+    /// Begins to answer `ask`; `registry` is what is known of the registry from queries before.
+    pub(super) fn new(ask: &Ask, context: QueryContext, registry: Option<Rc<Snapshot>>) -> Self {
+        match ask.what {
+            What::Registry | What::Needs | What::Applied | What::Collect | What::Gaps => {
+                Query::Page(PageQuery::new(ask.clone(), context, registry))
+            }
+            What::Drift | What::Nodes | What::Collections => Query::Report(Report::new(ask.clone(), context)),
+            What::Health => unreachable!("answered without the bus"),
+        }
+    }
+
+    /// The next request to send, if there is one that may be sent now.
+    pub(super) fn next_call(&mut self, budget: Budget) -> Option<Call> {
+        match self {
+            Query::Page(page) => page.next_call(budget),
+            Query::Report(report) => report.next_call(budget),
+        }
+    }
+
+    /// Takes the answer to the request of `tag`.
+    pub(super) fn on_reply(&mut self, tag: Tag, body: Result<&[u8], Cause>) {
+        match self {
+            Query::Page(page) => page.on_reply(tag, body),
+            Query::Report(report) => report.on_reply(tag, body),
+        }
+    }
+
+    /// Takes a part of the answer to the request of `tag`. The error says why that answer is of no use: the query
+    /// reads what it was to bring in another way.
+    pub(super) fn on_part(&mut self, tag: Tag, part: Part) -> Result<(), String> {
+        match self {
+            Query::Page(page) => page.on_part(tag, part),
+            Query::Report(report) => report.on_part(tag, part),
+        }
+    }
+
+    /// Reads `bucket` one by one from now on, or all if there is none.
+    pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
+        match self {
+            Query::Page(page) => page.leave_bulk(bucket),
+            Query::Report(report) => report.leave_bulk(bucket),
+        }
+    }
+
+    /// Whether it would come to an answer sooner if it left reads in bulk: a page needs but a part of a bucket.
+    pub(super) const fn had_better_leave_bulk(&self) -> bool {
+        match self {
+            Query::Page(page) => page.is_following(),
+            Query::Report(_) => false,
+        }
+    }
+
+    /// Whether it waits for the connection for reads in bulk.
+    pub(super) fn waits_for_bulk(&self) -> bool {
+        match self {
+            Query::Page(page) => page.waits_for_bulk(),
+            Query::Report(report) => report.waits_for_bulk(),
+        }
+    }
+
+    /// Whether there is more to do without hearing anything: a long answer is made in slices, so that nobody waits for
+    /// the whole of it.
+    pub(super) const fn is_busy(&self) -> bool {
+        match self {
+            Query::Page(page) => page.is_busy(),
+            Query::Report(report) => report.is_busy(),
+        }
+    }
+
+    /// Does one more slice.
+    pub(super) fn poll(&mut self) {
+        match self {
+            Query::Page(page) => page.poll(),
+            Query::Report(report) => report.poll(),
+        }
+    }
+
+    /// The answer's body or the error, once it is there.
+    pub(super) fn outcome(&mut self) -> Option<Result<String, Refusal>> {
+        match self {
+            Query::Page(page) => page.outcome.take(),
+            Query::Report(report) => report.outcome.take(),
+        }
+    }
+
+    /// What it knows of the registry, once its answer is there.
+    pub(super) const fn take_registry(&mut self) -> Option<Rc<Snapshot>> {
+        match self {
+            Query::Page(page) => page.take_registry(),
+            Query::Report(_) => None,
+        }
+    }
+
+    /// Ends with what has been read by now, if that is an answer: a page is, for the next one goes on behind it.
+    pub(super) fn cut_short(&mut self) {
+        match self {
+            Query::Page(page) => page.cut_short(),
+            Query::Report(_) => {}
+        }
+    }
+
+    /// Whether it keeps a long list of keys, or may be about to.
+    pub(super) fn keeps_long_list(&self) -> bool {
+        match self {
+            Query::Page(page) => page.keeps_long_list(),
+            Query::Report(report) => report.keeps_long_list(),
+        }
+    }
+
+    /// What it is waiting for, for the message that says that it took too long.
+    pub(super) fn progress(&self) -> String {
+        match self {
+            Query::Page(page) => page.progress(),
+            Query::Report(report) => report.progress(),
+        }
+    }
+}

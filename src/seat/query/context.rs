@@ -1,0 +1,42 @@
+//! What every query is given.
+
+use super::key_filter::node_token;
+use crate::seat::read::bucket_reader::BucketReader;
+use crate::seat::read::cache::CacheStore;
+use crate::wire::request::Ask;
+use mesh_model::bucket::Bucket;
+use mesh_service::identity::Identity;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How many keys are looked at in one go: whoever asks for something else meanwhile waits no longer than that takes.
+pub(in crate::seat) const SLICE: usize = 256;
+
+/// What a query needs to know to fit its response.
+#[derive(Debug, Clone)]
+pub(in crate::seat) struct QueryContext {
+    /// The largest body, in bytes.
+    pub(in crate::seat) page_bytes: usize,
+    /// Which seat answers.
+    pub(in crate::seat) seat: Identity,
+    /// The buckets that may be read in bulk.
+    pub(in crate::seat) bulk: BTreeSet<Bucket>,
+    /// Up to so many keys are read one by one all the same.
+    pub(in crate::seat) few_keys: usize,
+    /// What is known of the buckets.
+    pub(in crate::seat) store: Rc<CacheStore>,
+    /// How many bytes the answer with a value of each bucket had of late, where that is known.
+    pub(in crate::seat) value_bytes: BTreeMap<Bucket, usize>,
+    /// The time since 1970, to count ages from.
+    pub(in crate::seat) clock: Duration,
+}
+
+impl QueryContext {
+    /// Reads what `ask` is about in `bucket`, or more.
+    pub(in crate::seat) fn reader(&self, bucket: Bucket, ask: &Ask) -> BucketReader {
+        let value_bytes = self.value_bytes.get(&bucket).copied();
+        let in_bulk = self.bulk.contains(&bucket).then_some(self.few_keys);
+        BucketReader::new(bucket, node_token(ask), value_bytes, in_bulk, Rc::clone(&self.store))
+    }
+}
