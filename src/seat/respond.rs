@@ -43,7 +43,7 @@ impl Seat {
         if !REPLIES.may_answer(&reply, asked, &self.settings.reply_prefixes) {
             self.counters.refused_replies += 1;
             let text = format!(
-                "a request came with the reply subject {reply:?}, which is not answered: clients use an inbox under _INBOX or _R_, or one that --reply-prefix names"
+                "a request came with the reply subject {reply:?}, which is not answered: askers use an inbox under _INBOX or _R_, or one that --reply-prefix names"
             );
             return self.notice(Level::Warn, Topic::RefusedReply, "", &text, now);
         }

@@ -116,7 +116,7 @@ fn lead_line(client: &mut Client, kinds: &str, bucket: &str, module: &str, ours:
 
 fn verb_line(client: &mut Client, kinds: &str, verb: &str, module: &str) -> Line {
     let what = format!("{kinds} by verb {verb}");
-    match client.call(verb, Vec::new(), Vec::new(), PATIENCE) {
+    match client.call(verb, Vec::new(), Vec::new(), COMMAND_TIMEOUT) {
         Ok(reply) => match acknowledged(&reply.body, verb) {
             Some(why) => Line::wrong(what, why),
             None => Line::ok(what, ""),

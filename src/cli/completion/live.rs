@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Whoever presses a key does not wait longer.
-const PATIENCE: Duration = Duration::from_millis(1500);
+const ANSWER_WAIT: Duration = Duration::from_millis(1500);
 
 /// The names, or none where nobody answers in time.
 pub(super) fn names(names: Names, given: &Given, environment: Environment<'_>) -> Vec<String> {
@@ -25,7 +25,7 @@ pub(super) fn names(names: Names, given: &Given, environment: Environment<'_>) -
     let given = given.clone();
     // It ends with the process, whatever the bus does.
     thread::spawn(move || sender.send(of_seat(names, &given)).ok());
-    receiver.recv_timeout(PATIENCE).ok().flatten().unwrap_or_default()
+    receiver.recv_timeout(ANSWER_WAIT).ok().flatten().unwrap_or_default()
 }
 
 fn of_seat(names: Names, given: &Given) -> Option<Vec<String>> {

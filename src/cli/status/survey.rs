@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 /// A need may wait this long before that is not well: values take a moment to arrive.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAITED_TOO_LONG: Duration = Duration::from_secs(60);
 
 /// The whole mesh.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Survey {
 
     /// Whether a need waits for longer than values take to arrive.
     pub(super) fn waits_long(&self, need: &Need) -> bool {
-        self.age(&need.at) > PATIENCE
+        self.age(&need.at) > WAITED_TOO_LONG
     }
 
     /// The nodes that are stale.

@@ -2,7 +2,7 @@
 //! if that is short.
 //!
 //! A cache speaks of the time up to which its bucket has been followed. It is never answered from as it is: whoever
-//! uses it follows the bucket to its end first (`following.rs`). One query at a time has it, the others wait; so a
+//! uses it follows the bucket to its end first (`catch_up.rs`). One query at a time has it, the others wait; so a
 //! bucket is kept once, however many ask.
 
 use crate::seat::read::found::{Found, Marker};
