@@ -1,5 +1,5 @@
 //! What an ask of the seat costs, beside what the bus itself costs for the same: `cargo bench`, or for a short run
-//! `cargo bench -- --quick`. `NATS_SERVER` names the server.
+//! `cargo bench -- --quick`. `NATS_SERVER` names the server; without it, the distribution's is used.
 //!
 //! Floors and asks alternate, so that whatever else the machine does slows both: trust the ratios, not the times.
 

