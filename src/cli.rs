@@ -1,6 +1,7 @@
 //! The command line: one file a command.
 
 #![expect(clippy::doc_markdown, reason = "doc comments of options are the text of --help")]
+#![allow(rustdoc::broken_intra_doc_links, reason = "their brackets hold what an option is without the flag")]
 
 mod ask;
 mod check;

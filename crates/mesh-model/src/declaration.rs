@@ -1,6 +1,6 @@
 //! A declaration: what one node runs, by the digests of its parts (PROTOCOL.md, "Declarations").
 //!
-//! It is the payload of a [signed](crate::signed) envelope. One signature covers plan, placement, settings and
+//! It is the payload of a signed envelope. One signature covers plan, placement, settings and
 //! contributions, since it covers the digests of their exact bytes.
 
 use serde::Serialize;

