@@ -17,12 +17,12 @@ want_components() {
     done
 }
 
-# Every script of the tree, by its first line.
+# Every script of the tree, by its first line; a template is none yet.
 check_scripts() {
     local scripts
     want shellcheck shellcheck
     mapfile -t scripts < <(git ls-files --cached --others --exclude-standard |
-        xargs grep --no-messages --files-with-matches --max-count 1 -E '^#!/bin/sh|^#!/usr/bin/env bash|^# shellcheck shell=' | sort -u)
+        grep -v '\.in$' | xargs grep --no-messages --files-with-matches --max-count 1 -E '^#!/bin/sh|^#!/usr/bin/env bash|^# shellcheck shell=' | sort -u)
     shellcheck --external-sources "${scripts[@]}"
 }
 
@@ -68,5 +68,6 @@ check_oldest_rust() {
 
 # A workspace of its own, so that nothing else builds it. Running them is packaging/fuzz.
 check_fuzz_targets() {
-    cargo check --quiet --locked --manifest-path fuzz/Cargo.toml
+    cargo check --quiet --locked --manifest-path fuzz/Cargo.toml ||
+        fail "the fuzz targets do not build; if fuzz/Cargo.lock is out of date: cargo metadata --manifest-path fuzz/Cargo.toml"
 }

