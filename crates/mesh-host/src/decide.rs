@@ -7,6 +7,7 @@
 mod access;
 mod directory;
 mod file;
+mod into;
 mod managed;
 mod orphan;
 
@@ -95,13 +96,18 @@ impl<'a> View<'a> {
             Some(Answer::Path(answer)) => answer,
             other => return Err(not_as_asked(other, question)),
         };
+        self.same_mount(&answer.mount)?;
+        Ok(answer)
+    }
+
+    /// A path on another file system than recorded is not answered.
+    fn same_mount(&self, now: &str) -> Result<(), Box<Move>> {
         match self.record().and_then(|record| record.mount.as_deref()) {
-            Some(mount) if mount != answer.mount => Err(failed(Failure::NotAnswered(format!(
-                "it was on the file system mounted at {mount} and would now be on the one at {}: mount it, or forget the \
-                 resource",
-                answer.mount
+            Some(mount) if mount != now => Err(failed(Failure::NotAnswered(format!(
+                "it was on the file system mounted at {mount} and would now be on the one at {now}: mount it, or forget \
+                 the resource"
             )))),
-            _ => Ok(answer),
+            _ => Ok(()),
         }
     }
 
@@ -156,6 +162,7 @@ pub fn next(desired: &Desired, view: &View<'_>) -> Move {
         Spec::Directory(directory) => directory::next(directory, view),
         Spec::Access(access) => access::next(access, view),
         Spec::File(file) => file::next(&desired.id, file, view),
+        Spec::Into(into) => into::next(&desired.id, into, view),
         Spec::Managed(_) if !view.managers => Ok(skipped()),
         Spec::Managed(_) => managed::next(desired, view),
     };

@@ -2,7 +2,7 @@
 
 use crate::digest::Digest;
 use crate::target::{Kind, Origin, Target};
-use mesh_model::resource::What;
+use mesh_model::resource::{Format, What};
 
 /// A resource as it shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum Spec {
     Access(Access),
     /// A file.
     File(File),
+    /// Keys inside a file that the machine owns.
+    Into(Into),
     /// Something that a manager of the machine holds.
     Managed(Box<Managed>),
 }
@@ -73,6 +75,17 @@ pub struct File {
     pub in_place: bool,
 }
 
+/// Keys inside a file that the machine owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Into {
+    /// An absolute path.
+    pub path: String,
+    /// The file's format.
+    pub format: Format,
+    /// Of the filled content; keyed if a secret is in it.
+    pub digest: Digest,
+}
+
 impl Desired {
     /// The one thing on the machine that it describes.
     pub fn target(&self) -> Target {
@@ -80,6 +93,7 @@ impl Desired {
             Spec::Directory(directory) => Target::new(Kind::Directory, &directory.path),
             Spec::Access(access) => Target::new(Kind::Access, &access.path),
             Spec::File(file) => Target::new(Kind::File, &file.path),
+            Spec::Into(into) => Target::new(Kind::Into, format!("{}#{}", into.path, self.id)),
             Spec::Managed(managed) => managed.target(&self.id),
         }
     }

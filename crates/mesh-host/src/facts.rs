@@ -1,6 +1,7 @@
 //! What is asked of the machine, and what it answered. A question has three answers: yes, no, and *not answered*.
 
 use crate::digest::{Digest, Digests};
+use mesh_model::resource::Format;
 use std::collections::BTreeMap;
 
 /// One question about the machine. Questions are asked in batches.
@@ -14,6 +15,17 @@ pub enum Question {
         path: String,
         /// Whether the keyed digest is wanted too.
         keyed: bool,
+    },
+    /// What keys of ours inside a file come to.
+    Leaves {
+        /// The file.
+        path: String,
+        /// The target's name, under which it is kept what the file held before.
+        target: String,
+        /// The resource whose content is set; `None`: all of it is taken back.
+        id: Option<String>,
+        /// The file's format.
+        format: Format,
     },
     /// The numbers of an owner: `user`, `user:group` or `uid:gid`.
     Owner(String),
@@ -100,11 +112,26 @@ pub struct PathAnswer {
     pub found: Option<PathFact>,
 }
 
+/// What a file holds, and what it would hold with our keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeavesAnswer {
+    /// The mount point under which it lies.
+    pub mount: String,
+    /// What was looked at; `None`: there is no file.
+    pub seen: Option<Stamp>,
+    /// The keyed digest of what it holds.
+    pub found: Option<Digest>,
+    /// The keyed digest of what it shall hold; `None`: it shall be gone.
+    pub wanted: Option<Digest>,
+}
+
 /// A true answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// To [`Question::Path`] and [`Question::Content`].
     Path(PathAnswer),
+    /// To [`Question::Leaves`].
+    Leaves(LeavesAnswer),
     /// To [`Question::Owner`].
     Owner {
         /// The user's number.
@@ -138,10 +165,7 @@ impl Facts {
 
     /// Drops what a step may have changed.
     pub fn forget(&mut self, touch: &Touch) {
-        match touch {
-            Touch::Everything => self.0.clear(),
-            Touch::These(questions) => questions.iter().for_each(|question| drop(self.0.remove(question))),
-        }
+        self.0.retain(|question, _| !touch.reaches(question));
     }
 
     /// Keeps the answers to `questions` alone.
@@ -184,7 +208,11 @@ impl Touch {
     pub fn reaches(&self, question: &Question) -> bool {
         match self {
             Self::Everything => true,
-            Self::These(questions) => questions.contains(question),
+            Self::These(questions) => match question {
+                // Whatever touches a file touches the keys in it.
+                Question::Leaves { path, .. } => questions.contains(&Question::Path(path.clone())),
+                other => questions.contains(other),
+            },
         }
     }
 }

@@ -2,6 +2,7 @@
 //! followed, and a component that belongs to a stranger is refused, so nobody can lead a write elsewhere.
 
 mod accounts;
+mod leaves;
 mod look;
 mod perform;
 mod walk;
@@ -11,14 +12,16 @@ pub use walk::{Trust, Walker};
 
 use crate::digest::DigestKey;
 use crate::facts::{Answer, Question};
-use crate::machine::Tools;
+use crate::machine::{Contents, Tools};
 use crate::outcome::Failure;
 use crate::record::Memory;
 use crate::step::FileStep;
+use nkeys::XKey;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, fsync, unlinkat};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// The largest file whose content is read or kept, in bytes.
 pub const MAX_READ: u64 = 64 << 20;
@@ -29,21 +32,42 @@ pub struct Files {
     walker: Walker,
     accounts: Accounts,
     key: DigestKey,
+    own: Option<Own>,
+    contents: Rc<Contents>,
     kept: PathBuf,
     /// Directories whose entries changed since the last sync, by device and inode.
     unsynced: BTreeMap<(u64, u64), OwnedFd>,
+}
+
+/// The sealing key, which is never printed.
+struct Own(XKey);
+
+impl std::fmt::Debug for Own {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Own(…)")
+    }
 }
 
 impl Files {
     /// The files below `root`. Kept originals are in the folder `kept`.
     pub fn new(root: &Path, kept: PathBuf, key: DigestKey, trust: Vec<Trust>) -> std::io::Result<Self> {
         Ok(Self {
+            own: None,
+            contents: Rc::default(),
             walker: Walker::new(root, trust)?,
             accounts: Accounts::new(root),
             key,
             kept,
             unsynced: BTreeMap::new(),
         })
+    }
+
+    /// Takes what keys inside files need: the contents, and the key that what was there before is sealed with.
+    #[must_use]
+    pub fn with(mut self, contents: Rc<Contents>, own: Option<XKey>) -> Self {
+        self.contents = contents;
+        self.own = own.map(Own);
+        self
     }
 
     /// Answers questions about paths and owners.

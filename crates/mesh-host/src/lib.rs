@@ -33,6 +33,7 @@ pub mod digest;
 pub mod engine;
 pub mod facts;
 pub mod files;
+pub mod leaves;
 pub mod machine;
 pub mod managers;
 pub mod outcome;

@@ -15,6 +15,7 @@ use crate::target::{Origin, Target};
 use mesh_model::assignment::Need;
 use mesh_model::resource::{Draft, Resource, Space};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use zeroize::Zeroizing;
 
 /// One module, or a bundle, before it is filled.
@@ -44,7 +45,7 @@ pub struct Prepared {
     /// The resources of the modules that are ready, in order.
     pub desired: Vec<Desired>,
     /// Their contents.
-    pub contents: Contents,
+    pub contents: Rc<Contents>,
     /// The modules that are not ready, and why.
     pub not_ready: BTreeMap<Origin, NotReady>,
     /// Which records belong to this declaration.
@@ -68,7 +69,7 @@ pub fn prepare(
 ) -> Prepared {
     let mut prepared = Prepared {
         desired: Vec::new(),
-        contents: Contents::default(),
+        contents: Rc::default(),
         not_ready: missing,
         scope: Scope { family, waiting: BTreeSet::new(), only: None, spoken_for: BTreeSet::new() },
     };
@@ -83,6 +84,7 @@ pub fn prepare(
             }
         }
     }
+    let mut contents = Contents::default();
     let taken = double(&ready, memory);
     for (origin, filled) in ready {
         if let Some(why) = taken.get(&origin) {
@@ -92,11 +94,12 @@ pub fn prepare(
         }
         for Filled { desired, content, .. } in filled {
             if let Some(content) = content {
-                prepared.contents.insert(desired.id.clone(), content);
+                contents.insert(desired.id.clone(), content);
             }
             prepared.desired.push(desired);
         }
     }
+    prepared.contents = Rc::new(contents);
     prepared.scope.waiting = prepared.not_ready.keys().cloned().collect();
     prepared
 }

@@ -49,6 +49,15 @@ pub enum Written {
         /// As it was set or found.
         owner: Ids,
     },
+    /// Keys inside a file of the machine.
+    Into {
+        /// The file.
+        path: String,
+        /// Its format.
+        format: String,
+        /// Of the content whose keys were set; keyed if a secret is in it.
+        digest: Digest,
+    },
     /// A file.
     File {
         /// Of the content that this host last wrote. For a create-once file: of what it began with.

@@ -113,7 +113,7 @@ fn asked(questions: &[Question]) -> Option<String> {
         .iter()
         .filter_map(|question| match question {
             Question::Path(_) => Some("stat"),
-            Question::Content { .. } => Some("stat and content"),
+            Question::Content { .. } | Question::Leaves { .. } => Some("stat and content"),
             Question::Owner(_) => None,
         })
         .collect();

@@ -24,6 +24,7 @@ use mesh_model::host_api::Apply;
 use mesh_model::report::{Outcome, Report};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// What is to be applied.
@@ -196,6 +197,8 @@ fn machine(site: &Site, key: &DigestKey, prepared: &Prepared) -> Result<Real, Tr
         .collect();
     let files = Files::new(site.root(), site.state().join("kept"), key.clone(), trust)
         .map_err(|error| broken("the root of the tree cannot be opened", &error))?;
+    let own = site.sealing_key().map_err(|error| broken("the sealing key cannot be read", &error))?;
+    let files = files.with(Rc::clone(&prepared.contents), own);
     Ok(Real { files, managers: site.is_machine().then(Managers::find) })
 }
 

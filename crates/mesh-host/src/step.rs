@@ -3,6 +3,7 @@
 
 use crate::digest::Digest;
 use crate::facts::{Stamp, Touch};
+use mesh_model::resource::Format;
 use serde::{Deserialize, Serialize};
 
 /// One effect on the machine.
@@ -82,6 +83,21 @@ pub enum FileStep {
         /// Writes into the file that is there instead of replacing it.
         in_place: bool,
     },
+    /// Sets keys inside a file of the machine, or takes them back.
+    SetLeaves {
+        /// The file.
+        path: String,
+        /// The target's name, under which it is kept what the file held before.
+        target: String,
+        /// The resource whose content is set; `None`: all of it is taken back.
+        id: Option<String>,
+        /// The file's format.
+        format: Format,
+        /// What was looked at; `None`: nothing may be there.
+        seen: Option<Stamp>,
+        /// Of what the file shall hold; `None`: it goes.
+        digest: Option<Digest>,
+    },
     /// Unlinks a file.
     Unlink {
         /// Where.
@@ -118,19 +134,29 @@ impl Step {
     pub const fn digest(&self) -> Option<&Digest> {
         match self {
             Self::Files(FileStep::Write { digest, .. }) => Some(digest),
+            Self::Files(FileStep::SetLeaves { digest, .. }) => digest.as_ref(),
             Self::Files(_) => None,
         }
     }
 
     /// Whether it makes something where nothing was.
     pub const fn creates(&self) -> bool {
-        matches!(self, Self::Files(FileStep::MakeDirectory { .. } | FileStep::Write { seen: None, .. }))
+        matches!(
+            self,
+            Self::Files(
+                FileStep::MakeDirectory { .. }
+                    | FileStep::Write { seen: None, .. }
+                    | FileStep::SetLeaves { seen: None, .. }
+            )
+        )
     }
 
     /// The directory in which it needs a temporary file.
     pub fn temporary_in(&self) -> Option<&str> {
         match self {
-            Self::Files(FileStep::Write { path, in_place: false, .. }) => Some(parent(path)),
+            Self::Files(FileStep::Write { path, in_place: false, .. } | FileStep::SetLeaves { path, .. }) => {
+                Some(parent(path))
+            }
             Self::Files(_) => None,
         }
     }
@@ -153,6 +179,7 @@ impl FileStep {
             | Self::RemoveDirectory { path }
             | Self::Keep { path, .. }
             | Self::Write { path, .. }
+            | Self::SetLeaves { path, .. }
             | Self::Unlink { path, .. } => path,
         }
     }

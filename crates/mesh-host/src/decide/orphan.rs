@@ -5,7 +5,7 @@ use super::{Decided, Failure, Move, Remember, View, failed};
 use crate::digest::Digest;
 use crate::facts::{FileKind, PathFact, Question};
 use crate::outcome::{Outcome, Verdict};
-use crate::record::Claim;
+use crate::record::{Claim, Written};
 use crate::step::{Content, FileStep, Ids, Step};
 use crate::target::Kind;
 
@@ -22,9 +22,22 @@ pub(super) fn next(view: &View<'_>) -> Decided {
     match view.target.kind {
         Kind::Directory => directory(view),
         Kind::File => file(view),
+        Kind::Into => into(view),
         Kind::Access => Ok(forgotten("the operator's; the path is left")),
         _ if !view.managers => Ok(super::skipped()),
         other => Err(failed(Failure::Failed(format!("there is no way to remove a {}", other.name())))),
+    }
+}
+
+fn into(view: &View<'_>) -> Decided {
+    let recorded = match view.record().map(|record| &record.written) {
+        Some(Written::Into { path, format, .. }) => format.parse().ok().map(|format| (path.clone(), format)),
+        _ => None,
+    };
+    match recorded {
+        Some((path, format)) => super::into::remove(&path, format, view),
+        // Begun and never done: what was kept of it is used if it is declared again.
+        None => Ok(forgotten("it is not known whether it was set; the file is left")),
     }
 }
 

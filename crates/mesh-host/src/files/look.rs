@@ -1,5 +1,6 @@
 //! Answers to questions about paths. Nothing here waits: what is no regular file is never read.
 
+use super::leaves::{self, Leaves};
 use super::walk::{Found, Parent, Stat, Stop};
 use super::{Files, MAX_READ};
 use crate::digest::{DigestKey, Digests, Stream};
@@ -11,6 +12,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::rc::Rc;
+use zeroize::Zeroizing;
 
 /// Entries of a directory are counted up to here.
 const MAX_ENTRIES: u64 = 1_000;
@@ -26,6 +28,9 @@ pub(super) fn answer(files: &Files, question: &Question, parents: &mut Parents) 
         Question::Path(path) => path_answer(files, path, Depth::Kind, parents),
         Question::Content { path, keyed } => {
             path_answer(files, path, Depth::Content(keyed.then_some(&files.key)), parents)
+        }
+        Question::Leaves { path, target, id, format } => {
+            leaves::answer(files, Leaves { path, target, id: id.as_deref(), format: *format })
         }
         Question::Owner(owner) => files.accounts.answer(owner),
     }
@@ -135,7 +140,7 @@ fn digests(
     let mut file = open_regular(directory, name, stat)?;
     let mut stream = Stream::new(key);
     // Secrets pass through here.
-    let mut buffer = zeroize::Zeroizing::new(vec![0; 64 << 10]);
+    let mut buffer = Zeroizing::new(vec![0; 64 << 10]);
     let mut left = MAX_READ;
     loop {
         match file.read(&mut buffer[..]) {
@@ -152,4 +157,17 @@ fn digests(
             Err(error) => return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
         }
     }
+}
+
+/// The whole content of a regular file, which is not larger than what is read at all.
+pub(super) fn read_regular(
+    directory: &OwnedFd,
+    name: &str,
+    stat: &Stat,
+) -> Result<Zeroizing<Vec<u8>>, Errno> {
+    let file = open_regular(directory, name, stat)?;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(usize::try_from(stat.size).unwrap_or(0) + 1));
+    let read = file.take(MAX_READ).read_to_end(&mut bytes);
+    read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    Ok(bytes)
 }

@@ -1,10 +1,12 @@
 //! Effects on files. A file is written beside its place under a name that the journal knows, gets owner and mode, is
 //! synced, and is renamed over what was looked at. No inode that was found there is ever changed.
 
+use super::leaves::{self, Leaves};
 use super::look::open_regular;
 use super::walk::{Found, Parent, Stat, Stop, stat_at};
 use super::{Files, MAX_READ};
 use crate::facts::Stamp;
+use crate::leaves::Kept;
 use crate::machine::Tools;
 use crate::outcome::Failure;
 use crate::step::{Content, FileStep, Ids};
@@ -48,6 +50,10 @@ pub(super) fn perform(files: &mut Files, step: &FileStep, tools: &Tools<'_>) -> 
                 let place = Place { path, temporary: tools.temporary, seen: *seen };
                 replace(files, &place, &bytes, *mode, *owner)
             }
+        }
+        FileStep::SetLeaves { path, target, id, format, seen, .. } => {
+            let leaves = Leaves { path, target, id: id.as_deref(), format: *format };
+            set_leaves(files, leaves, *seen, tools)
         }
         FileStep::Unlink { path, seen } => {
             let parent = there(files, path)?;
@@ -157,6 +163,39 @@ fn bytes_of(files: &Files, content: &Content, tools: &Tools<'_>) -> Result<Zeroi
             .map(Zeroizing::new)
             .map_err(|error| Failure::Failed(format!("the kept original {name} cannot be read: {error}"))),
     }
+}
+
+/// Sets keys inside a file. What was there before is kept first; what is no longer needed of it goes last.
+fn set_leaves(
+    files: &mut Files,
+    leaves: Leaves<'_>,
+    seen: Option<Stamp>,
+    tools: &Tools<'_>,
+) -> Result<(), Failure> {
+    let looked = leaves::look(files, leaves)?;
+    if !leaves::same(&looked, seen) {
+        return Err(changed(leaves.path));
+    }
+    let after = if leaves.id.is_some() { looked.next.kept.clone() } else { Kept::default() };
+    leaves::store_kept(files, leaves.target, &leaves::both(&looked.kept, &looked.next.kept))?;
+    match (&looked.next.content, &looked.parent, &looked.stat) {
+        (Some(content), _, stat) => {
+            // The file is the machine's: it keeps its mode and owner.
+            let mode = stat.as_ref().map_or(0o644, |stat| stat.mode);
+            let root = rustix::process::geteuid().is_root();
+            let new = Ids { uid: 0, gid: 0 };
+            let owner = root.then(|| stat.as_ref().map_or(new, |stat| stat.owner));
+            let place = Place { path: leaves.path, temporary: tools.temporary, seen };
+            replace(files, &place, content.as_bytes(), mode, owner)?;
+        }
+        (None, Some(parent), Some(_)) => {
+            unlinkat(&parent.directory, parent.name.as_str(), AtFlags::empty())
+                .map_err(|error| failed(leaves.path, "be removed", error))?;
+            unsynced(files, &parent.directory);
+        }
+        _ => {}
+    }
+    leaves::store_kept(files, leaves.target, &after)
 }
 
 struct Place<'a> {

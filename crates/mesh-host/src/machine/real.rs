@@ -20,7 +20,10 @@ pub struct Real {
 impl Machine for Real {
     fn look(&mut self, questions: &[Question]) -> Vec<Answer> {
         let of_files = |question: &&Question| {
-            matches!(question, Question::Path(_) | Question::Content { .. } | Question::Owner(_))
+            matches!(
+                question,
+                Question::Path(_) | Question::Content { .. } | Question::Leaves { .. } | Question::Owner(_)
+            )
         };
         let (files, others): (Vec<&Question>, Vec<&Question>) = questions.iter().partition(of_files);
         let mut files = self.files.look(&files).into_iter();

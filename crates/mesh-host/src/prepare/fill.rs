@@ -1,7 +1,7 @@
 //! Fills one module.
 
 use super::{Filled, Held, Module, NotReady, Values};
-use crate::desired::{Access, Desired, Directory, File, Managed, Spec};
+use crate::desired::{Access, Desired, Directory, File, Into, Managed, Spec};
 use crate::digest::{Digest, DigestKey};
 use crate::target::{Origin, Target};
 use mesh_model::format;
@@ -164,6 +164,9 @@ pub(super) fn spec(what: What, digest: Digest, env: Option<Digest>) -> Spec {
             owner: directory.owner.map(|owner| owner.to_string()),
         }),
         What::Access(access) => Spec::Access(Access { path: access.path.to_string() }),
+        What::File(resource::File { place: resource::Placed::Into(path), format: Some(format), .. }) => {
+            Spec::Into(Into { path: path.to_string(), format, digest })
+        }
         What::File(file) => Spec::File(File {
             path: file.place.path().to_string(),
             mode: match file.mode {

@@ -7,7 +7,7 @@ use crate::site::Settings;
 use crate::target::Origin;
 use mesh_model::assignment::{Assignment, Need};
 use mesh_model::bundle::Bundle;
-use mesh_model::declaration::{Declaration, Part};
+use mesh_model::declaration::{ADOPTION, Declaration, Part};
 use mesh_model::digest::Digest;
 use mesh_model::host_api::{Given, ModuleValues};
 use mesh_model::json::{Json, Read as _};
@@ -58,6 +58,14 @@ pub fn modules(
     keys: &Keys<'_>,
 ) -> Modules {
     let mut found = Modules::default();
+    if let Some(adoption) = &declaration.adoption {
+        found.modules.push(Module {
+            origin: Origin::Mesh(ADOPTION.to_owned()),
+            needs: Vec::new(),
+            resources: adoption.resources.clone(),
+            values: Values::default(),
+        });
+    }
     let mut fitting = Vec::new();
     for part in &declaration.modules {
         let origin = Origin::Mesh(part.module.clone());

@@ -318,3 +318,44 @@ fn what_is_forgotten_is_left() {
     assert_eq!(tree.apply(&json!([])).words(), [""; 0]);
     assert_eq!(tree.read("/etc/a"), "ours");
 }
+
+#[test]
+fn keys_inside_a_file_of_the_machine_are_set_corrected_and_taken_out_again() {
+    let tree = Tree::new();
+    tree.write("/etc/docker/daemon.json", "{\"debug\":true,\"log\":{\"level\":\"warn\"}}");
+    fs::set_permissions(tree.path("/etc/docker/daemon.json"), fs::Permissions::from_mode(0o640)).unwrap();
+    let with = |content: &str| {
+        json!([{"id": "docker", "type": "file", "into": "/etc/docker/daemon.json", "format": "json", "content": content},
+               {"id": "new", "type": "file", "into": "/etc/new.toml", "format": "toml", "content": "[a]\nb = 1\n"}])
+    };
+    let without_key = tree.apply(&with("{\"log\":{\"level\":\"info\"}}"));
+    assert!(without_key.cause("docker").contains("there is no sealing key"), "{}", without_key.out);
+    assert_eq!(tree.run(&["key", "make"]).code, 0);
+    let first = tree.apply(&with("{\"log\":{\"level\":\"info\"},\"dns\":[\"10.0.0.1\"]}"));
+    assert_eq!(
+        (first.code, first.words()),
+        (0, vec!["docker updated".to_owned(), "new created".to_owned()]),
+        "{}",
+        first.out
+    );
+    let set = "{\n  \"debug\": true,\n  \"log\": {\n    \"level\": \"info\"\n  },\n  \"dns\": [\n    \"10.0.0.1\"\n  ]\n}\n";
+    assert_eq!(
+        (tree.read("/etc/docker/daemon.json").as_str(), tree.mode("/etc/docker/daemon.json")),
+        (set, 0o640)
+    );
+    assert_eq!(tree.read("/etc/new.toml"), "[a]\nb = 1\n");
+    assert_eq!(
+        tree.apply(&with("{\"log\":{\"level\":\"info\"},\"dns\":[\"10.0.0.1\"]}")).words(),
+        ["docker unchanged", "new unchanged"]
+    );
+    tree.write("/etc/docker/daemon.json", &set.replace("info", "error"));
+    let again = tree.apply(&with("{\"log\":{\"level\":\"info\"},\"dns\":[\"10.0.0.1\"]}"));
+    assert_eq!((again.words()[0].as_str(), again.cause("docker").as_str()), ("docker corrected", "content"));
+    let gone = tree.apply(&json!([]));
+    assert_eq!(gone.words(), ["new removed", "docker removed"], "{}", gone.out);
+    assert_eq!(
+        tree.read("/etc/docker/daemon.json"),
+        "{\n  \"debug\": true,\n  \"log\": {\n    \"level\": \"warn\"\n  }\n}\n"
+    );
+    assert!(!tree.exists("/etc/new.toml"));
+}

@@ -213,6 +213,7 @@ impl World {
                     self.put(path, Thing::File(bytes), mode, owner);
                 }
             }
+            FileStep::SetLeaves { .. } => panic!("not simulated"),
             FileStep::Unlink { seen, .. } => {
                 self.compare(path, Some(*seen))?;
                 self.burn()?;
@@ -259,6 +260,7 @@ impl Machine for World {
         let answer = |question: &Question| match question {
             Question::Path(path) => self.path(path, None),
             Question::Content { path, keyed } => self.path(path, Some(*keyed)),
+            Question::Leaves { .. } => Answer::NotAnswered("not simulated".to_owned()),
             Question::Owner(name) => match name.as_str() {
                 "web" => Answer::Owner { uid: 500, gid: 500 },
                 "db" => Answer::Owner { uid: 501, gid: 501 },
