@@ -73,6 +73,8 @@ pub struct File {
     pub create_once: bool,
     /// Written into the file that is there instead of replacing it.
     pub in_place: bool,
+    /// A link at the end of the path is followed, once.
+    pub through_link: bool,
 }
 
 /// Keys inside a file that the machine owns.

@@ -136,7 +136,7 @@ impl Engine {
         let work = &mut self.work[task.work];
         match result {
             Ok(()) => {
-                self.entries.extend(after(&task.step, &work.before));
+                self.entries.extend(after(&work.target, &task.step, &work.before));
                 work.did.push(task.step);
             }
             Err(failure) => work.end = Some((failure.verdict(), Remember::Same)),

@@ -60,6 +60,9 @@ pub enum Written {
     },
     /// A file.
     File {
+        /// Where a link led that was followed; `None`: it lies at its own path.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<String>,
         /// Of the content that this host last wrote. For a create-once file: of what it began with.
         digest: Digest,
         /// Twelve bits.

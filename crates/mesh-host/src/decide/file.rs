@@ -3,14 +3,15 @@
 use super::{Decided, Failure, Move, Remember, View, failed, updated_or};
 use crate::desired::File;
 use crate::digest::Digest;
-use crate::facts::{PathFact, Question};
+use crate::facts::{Answer, FileKind, PathFact, Question};
 use crate::outcome::{Drift, Outcome, Verdict};
 use crate::record::{Claim, Written};
-use crate::step::{Content, FileStep, Ids, Step};
+use crate::step::{Content, FileStep, Ids, Step, parent};
 
 pub(super) fn next(id: &str, file: &File, view: &View<'_>) -> Decided {
-    let path = &file.path;
-    let question = question(file, view);
+    let place = place(file, view)?;
+    let path = &place;
+    let question = question(path, file, view);
     let mut questions = vec![question.clone()];
     questions.extend(view.owner_question(file.owner.as_ref()));
     view.look(&questions)?;
@@ -32,11 +33,13 @@ pub(super) fn next(id: &str, file: &File, view: &View<'_>) -> Decided {
     let wrote = view.did.iter().any(|step| matches!(step, Step::Files(FileStep::Write { .. })));
     let mount = Some(answer.mount.clone());
     if let Some(fact) = found.filter(|_| file.create_once && !wrote) {
-        return Ok(kept(file, fact, mount, view));
+        return Ok(kept(file, path, fact, mount, view));
     }
     let verdict = verdict(file, owner, view.path_before(&question), view);
     if let Some(fact) = found.filter(|fact| is_as_declared(file, owner, fact)) {
-        let written = Written::File { digest: file.digest.clone(), mode: fact.mode, owner: owner_of(fact) };
+        let at = at(file, path);
+        let written =
+            Written::File { at, digest: file.digest.clone(), mode: fact.mode, owner: owner_of(fact) };
         return Ok(Move::Done(verdict, Remember::Applied { claim: claim(view, fact), mount, written }));
     }
     if wrote {
@@ -46,7 +49,7 @@ pub(super) fn next(id: &str, file: &File, view: &View<'_>) -> Decided {
     }
     // The machine's own file: it is kept before it is written over for the first time.
     if let Some(fact) = found.filter(|fact| is_the_machines(fact, view)) {
-        let name = name_of_original(path);
+        let name = name_of_original(&view.target.name);
         let step = FileStep::Keep { path: path.clone(), seen: fact.stamp, name };
         return Ok(Move::Do(Step::Files(step), verdict));
     }
@@ -67,10 +70,47 @@ pub(super) fn next(id: &str, file: &File, view: &View<'_>) -> Decided {
     Ok(Move::Do(Step::Files(step), verdict))
 }
 
+/// Where the file lies: its path, or where the link at its end leads if that is declared.
+fn place(file: &File, view: &View<'_>) -> Result<String, Box<Move>> {
+    if !file.through_link {
+        return Ok(file.path.clone());
+    }
+    let question = Question::Path(file.path.clone());
+    view.look(std::slice::from_ref(&question))?;
+    // The link may lie on another file system than the file, so only the file's is compared.
+    let found = match view.facts.get(&question) {
+        Some(Answer::Path(answer)) => answer.found.as_ref(),
+        other => return Err(super::not_as_asked(other, &question)),
+    };
+    Ok(match found.map(|fact| &fact.kind) {
+        Some(FileKind::Link(to)) => resolved(parent(&file.path), to),
+        _ => file.path.clone(),
+    })
+}
+
+/// Where a link in `folder` leads, without `.` and `..`.
+fn resolved(folder: &str, to: &str) -> String {
+    let from = if to.starts_with('/') { "" } else { folder };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in from.split('/').chain(to.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+/// What is recorded of a place that is not the file's own path.
+fn at(file: &File, path: &str) -> Option<String> {
+    (path != file.path).then(|| path.to_owned())
+}
+
 /// The question about the file; with the keyed digest if the file carries a secret, or did when it was written.
-fn question(file: &File, view: &View<'_>) -> Question {
+fn question(path: &str, file: &File, view: &View<'_>) -> Question {
     let keyed = file.digest.is_keyed() || view.memory.wrote(view.target, Digest::is_keyed);
-    Question::Content { path: file.path.clone(), keyed }
+    Question::Content { path: path.to_owned(), keyed }
 }
 
 /// Where the original of `path` is kept.
@@ -104,7 +144,7 @@ fn claim(view: &View<'_>, fact: &PathFact) -> Claim {
 }
 
 /// The end of a create-once file that is present: nothing of it is looked at more closely.
-fn kept(file: &File, fact: &PathFact, mount: Option<String>, view: &View<'_>) -> Move {
+fn kept(file: &File, path: &str, fact: &PathFact, mount: Option<String>, view: &View<'_>) -> Move {
     let earlier = match view.record().map(|record| &record.written) {
         Some(Written::File { digest, .. }) => Some(digest.clone()),
         _ => None,
@@ -114,6 +154,7 @@ fn kept(file: &File, fact: &PathFact, mount: Option<String>, view: &View<'_>) ->
     let found = fact.digests.as_ref().map(|digests| digests.to_report().clone());
     let digest = begun.then(|| file.digest.clone()).or(earlier).or(found);
     let written = Written::File {
+        at: at(file, path),
         digest: digest.unwrap_or_else(|| file.digest.clone()),
         mode: fact.mode,
         owner: owner_of(fact),
@@ -131,7 +172,7 @@ fn words(fact: &PathFact) -> String {
 /// How the work ends, seen from what was there before.
 fn verdict(file: &File, owner: Option<Ids>, before: Option<&PathFact>, view: &View<'_>) -> Verdict {
     let recorded = match view.record().map(|record| &record.written) {
-        Some(Written::File { digest, mode, owner }) => Some((digest, *mode, *owner)),
+        Some(Written::File { digest, mode, owner, .. }) => Some((digest, *mode, *owner)),
         _ => None,
     };
     let put_back = recorded.is_some_and(|(digest, ..)| *digest == file.digest);

@@ -79,12 +79,15 @@ fn directory(view: &View<'_>) -> Decided {
 }
 
 fn file(view: &View<'_>) -> Decided {
-    let path = &view.target.name;
+    let path = match view.record().map(|record| &record.written) {
+        Some(Written::File { at: Some(at), .. }) => at,
+        _ => &view.target.name,
+    };
     let keyed = view.memory.wrote(view.target, Digest::is_keyed);
     let question = Question::Content { path: path.clone(), keyed };
     view.look(std::slice::from_ref(&question))?;
     let found = view.path(&question)?.found.as_ref();
-    let original = view.memory.originals.get(path);
+    let original = view.memory.originals.get(&view.target.name);
     if let Some(step) = view.did.last() {
         return read_back(view, step, found);
     }

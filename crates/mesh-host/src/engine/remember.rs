@@ -6,6 +6,7 @@ use crate::facts::{Answer, Facts, Question};
 use crate::outcome::{Outcome, Verdict};
 use crate::record::{Entry, Hold, Memory, Original, Record};
 use crate::step::{FileStep, Ids, Step};
+use crate::target::Target;
 
 /// What the end of a work changes in the memory.
 pub(super) fn entries(work: &Work, verdict: &Verdict, remember: Remember, memory: &Memory) -> Vec<Entry> {
@@ -31,7 +32,7 @@ pub(super) fn entries(work: &Work, verdict: &Verdict, remember: Remember, memory
 }
 
 /// What has to be stored about a step that went well, before the next step of the same resource.
-pub(super) fn after(step: &Step, before: &Facts) -> Option<Entry> {
+pub(super) fn after(target: &Target, step: &Step, before: &Facts) -> Option<Entry> {
     let Step::Files(FileStep::Keep { path, name, .. }) = step else { return None };
     for keyed in [true, false] {
         let Some(Answer::Path(answer)) = before.get(&Question::Content { path: path.clone(), keyed }) else {
@@ -44,7 +45,7 @@ pub(super) fn after(step: &Step, before: &Facts) -> Option<Entry> {
             mode: fact.mode,
             owner: Ids { uid: fact.uid, gid: fact.gid },
         };
-        return Some(Entry::Kept { path: path.clone(), original });
+        return Some(Entry::Kept { path: target.name.clone(), original });
     }
     None
 }

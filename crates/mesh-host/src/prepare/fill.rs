@@ -178,6 +178,7 @@ pub(super) fn spec(what: What, digest: Digest, env: Option<Digest>) -> Spec {
             owner: file.owner.map(|owner| owner.to_string()),
             create_once: file.create_once,
             in_place: file.in_place,
+            through_link: file.through_link,
         }),
         other => Spec::Managed(Box::new(Managed { what: other, env })),
     }

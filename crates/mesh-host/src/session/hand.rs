@@ -1,10 +1,10 @@
 //! What a person decides about one resource, under the lock.
 
 use super::{Trouble, broken, lock};
-use crate::facts::{Answer, Question};
+use crate::facts::{Answer, PathAnswer, Question};
 use crate::files::Files;
 use crate::machine::{Contents, Tools};
-use crate::record::{Entry, Intent, Memory};
+use crate::record::{Entry, Intent, Memory, Written};
 use crate::site::Site;
 use crate::step::{Content, FileStep};
 use crate::target::{Kind, Origin, Target};
@@ -48,14 +48,21 @@ pub fn restore(site: &Site, id: &str) -> Result<String, Trouble> {
     let key = site.digest_key().map_err(|error| broken("the digest key cannot be read", &error))?;
     let mut files = Files::new(site.root(), site.state().join("kept"), key, Vec::new())
         .map_err(|error| broken("the root of the tree cannot be opened", &error))?;
-    let question = Question::Content { path: path.clone(), keyed: original.digest.is_keyed() };
+    let target = Target::new(Kind::File, &path);
+    let record = memory.records.get(&target);
+    let place = match record.map(|record| &record.written) {
+        Some(Written::File { at: Some(at), .. }) => at.clone(),
+        _ => path.clone(),
+    };
+    let question = Question::Content { path: place.clone(), keyed: original.digest.is_keyed() };
     let seen = match files.look(&[&question]).pop() {
+        Some(Answer::Path(PathAnswer { found: Some(fact), .. })) if !fact.is_regular() => {
+            return Err(Trouble::Refused(format!("{place} is {}: move it away", fact.kind.words())));
+        }
         Some(Answer::Path(answer)) => answer.found.map(|fact| fact.stamp),
         Some(Answer::Refused(why) | Answer::NotAnswered(why)) => return Err(Trouble::Refused(why)),
         _ => return Err(Trouble::Refused(format!("{path} cannot be looked at"))),
     };
-    let target = Target::new(Kind::File, &path);
-    let record = memory.records.get(&target);
     let seq = journal.next_seq();
     let temporary = format!(".mesh-host-{seq}");
     let intent = Intent {
@@ -65,10 +72,10 @@ pub fn restore(site: &Site, id: &str) -> Result<String, Trouble> {
         place: record.map_or(0, |record| record.place),
         creates: seen.is_none(),
         digest: Some(original.digest.clone()),
-        temporary: path.rsplit_once('/').map(|(folder, _)| format!("{folder}/{temporary}")),
+        temporary: place.rsplit_once('/').map(|(folder, _)| format!("{folder}/{temporary}")),
     };
     let step = FileStep::Write {
-        path: path.clone(),
+        path: place,
         content: Content::Original(original.name.clone()),
         digest: original.digest.clone(),
         mode: original.mode,

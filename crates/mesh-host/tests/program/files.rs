@@ -359,3 +359,81 @@ fn keys_inside_a_file_of_the_machine_are_set_corrected_and_taken_out_again() {
     );
     assert!(!tree.exists("/etc/new.toml"));
 }
+
+/// Runs `script` where mounts are its own: `$1` is the root of the tree, `$2` the program, `$3` the bundle.
+fn among_own_mounts(tree: &Tree, script: &str, resources: &Value) -> crate::tree::Ran {
+    let file = tree.bundle(&json!({"bundle": "test", "resources": resources}));
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-ec", script, "sh"])
+        .arg(tree.root())
+        .args([crate::tree::PROGRAM, &file])
+        .output()
+        .unwrap();
+    crate::tree::Ran::of(output)
+}
+
+#[test]
+fn h20_a_mount_point_is_told_or_written_in_place_as_declared() {
+    let tree = Tree::new();
+    tree.write("/etc/real", "real");
+    tree.write("/etc/f", "");
+    let script = r#"mount --bind "$1/etc/real" "$1/etc/f"; "$2" apply --json --root "$1" "$3""#;
+    let ran = among_own_mounts(&tree, script, &json!([file("f", "/etc/f", "ours")]));
+    assert_eq!((ran.code, ran.words()), (3, vec!["f failed".to_owned()]), "{}", ran.err);
+    assert!(ran.cause("f").contains("is a mount point"), "{}", ran.cause("f"));
+    assert_eq!(tree.read("/etc/real"), "real");
+    let in_place =
+        json!([{"id": "f", "type": "file", "path": "/etc/f", "content": "ours", "in-place": true}]);
+    let ran = among_own_mounts(&tree, script, &in_place);
+    assert_eq!((ran.code, ran.words()), (0, vec!["f updated".to_owned()]), "{} {}", ran.out, ran.err);
+    assert_eq!(tree.read("/etc/real"), "ours");
+}
+
+#[test]
+fn a_disk_that_is_not_mounted_is_not_answered_and_nothing_is_removed() {
+    let tree = Tree::new();
+    fs::create_dir_all(tree.path("/srv/disk")).unwrap();
+    fs::create_dir_all(tree.path("/disk")).unwrap();
+    let script = r#"mount --bind "$1/disk" "$1/srv/disk"; "$2" apply --json --root "$1" "$3""#;
+    let resources = json!([file("f", "/srv/disk/f", "x")]);
+    assert_eq!(among_own_mounts(&tree, script, &resources).words(), ["f created"]);
+    // The disk is away: neither made again on the empty mount point nor taken for gone.
+    let away = tree.apply(&resources);
+    assert_eq!((away.code, away.words()), (3, vec!["f not-answered".to_owned()]), "{}", away.err);
+    assert!(away.cause("f").contains("mounted at /srv/disk"), "{}", away.cause("f"));
+    assert_eq!(tree.apply(&json!([])).words(), ["f not-answered"]);
+    assert!(!tree.exists("/srv/disk/f"));
+    assert_eq!(among_own_mounts(&tree, script, &json!([])).words(), ["f removed"]);
+    assert!(!tree.exists("/disk/f"));
+}
+
+#[test]
+fn a_file_in_place_keeps_its_inode() {
+    let tree = Tree::new();
+    let with = |content: &str| json!([{"id": "f", "type": "file", "path": "/etc/f", "content": content, "in-place": true}]);
+    assert_eq!(tree.apply(&with("one")).words(), ["f created"]);
+    let inode = fs::metadata(tree.path("/etc/f")).unwrap().ino();
+    assert_eq!(tree.apply(&with("three")).words(), ["f updated"]);
+    assert_eq!(
+        (fs::metadata(tree.path("/etc/f")).unwrap().ino(), tree.read("/etc/f")),
+        (inode, "three".to_owned())
+    );
+    fs::hard_link(tree.path("/etc/f"), tree.path("/etc/other")).unwrap();
+    let ran = tree.apply(&with("four"));
+    assert!(ran.cause("f").contains("has another name too"), "{}", ran.cause("f"));
+}
+
+#[test]
+fn through_a_link_the_file_behind_it_is_written_when_that_is_declared() {
+    let tree = Tree::new();
+    tree.write("/run/real", "the machine's");
+    fs::create_dir_all(tree.path("/etc")).unwrap();
+    symlink("../run/real", tree.path("/etc/f")).unwrap();
+    let with = |content: &str| json!([{"id": "f", "type": "file", "path": "/etc/f", "content": content, "through-link": true}]);
+    assert_eq!(tree.apply(&with("ours")).words(), ["f updated"]);
+    assert_eq!(tree.read("/run/real"), "ours");
+    assert_eq!(fs::read_link(tree.path("/etc/f")).unwrap().to_str(), Some("../run/real"));
+    assert_eq!(tree.apply(&with("ours")).words(), ["f unchanged"]);
+    assert_eq!(tree.apply(&json!([])).words(), ["f removed"]);
+    assert_eq!(tree.read("/run/real"), "the machine's");
+}

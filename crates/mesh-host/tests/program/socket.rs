@@ -346,3 +346,43 @@ fn the_daemon_ends_when_it_is_asked_to() {
     until("the daemon ends", || daemon.child.try_wait().unwrap().is_some_and(|status| status.success()));
     assert!(!mesh.tree.exists("/run/mesh-host/host.sock"));
 }
+
+#[test]
+fn h95_on_an_adopted_node_what_was_found_is_held_until_its_module_is_taken() {
+    let mesh = Mesh::new();
+    mesh.tree.write("/etc/ssh/sshd_config", "found");
+    mesh.tree.write("/etc/equal", "equal");
+    let ssh = || {
+        Module::new(
+            "ssh",
+            json!([
+                {"id": "ssh.conf", "type": "file", "path": "/etc/ssh/sshd_config", "content": "ours"},
+                {"id": "ssh.equal", "type": "file", "path": "/etc/equal", "content": "equal"},
+                {"id": "ssh.new", "type": "file", "path": "/etc/new", "content": "new"},
+            ]),
+        )
+    };
+    let adopted = |sequence: u64, taken: &[&str], modules: &[Module]| {
+        let adoption = json!({"taken": taken, "resources": []});
+        mesh.apply(&mesh.request_with(&json!({"sequence": sequence, "adoption": adoption}), modules))
+    };
+    for sequence in 1..3 {
+        let ran = adopted(sequence, &[], &[ssh()]);
+        let new = if sequence == 1 { "ssh.new created" } else { "ssh.new unchanged" };
+        assert_eq!(ran.words(), ["ssh.conf held", "ssh.equal unchanged", new], "{}", ran.err);
+        assert_eq!((ran.code, mesh.tree.read("/etc/ssh/sshd_config")), (0, "found".to_owned()));
+    }
+    // Undeclared while it is held: nothing on disk changes. Declared again: held again.
+    assert_eq!(
+        adopted(3, &[], &[]).words(),
+        ["ssh.new removed", "ssh.equal forgotten", "ssh.conf forgotten"]
+    );
+    assert_eq!(adopted(4, &[], &[ssh()]).words()[0], "ssh.conf held");
+    let taken = adopted(5, &["ssh"], &[ssh()]);
+    assert_eq!(
+        (taken.words()[0].as_str(), mesh.tree.read("/etc/ssh/sshd_config")),
+        ("ssh.conf updated", "ours".to_owned())
+    );
+    assert_eq!(mesh.tree.run(&["restore", "ssh.conf"]).code, 0);
+    assert_eq!(mesh.tree.read("/etc/ssh/sshd_config"), "found");
+}

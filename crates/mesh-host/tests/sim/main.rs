@@ -1,6 +1,7 @@
 //! The engine against a simulated machine: declarations that change, hands that meddle, refusals, silence, and a kill
 //! at every operation. A seed reproduces a run and stands in every message.
 
+mod adoption;
 mod chance;
 mod disk;
 mod fuse;

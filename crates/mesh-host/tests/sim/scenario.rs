@@ -87,6 +87,7 @@ fn spec(path: &str, id: &str, chance: &mut Chance, contents: &mut Vec<(String, V
         owner,
         create_once: path == "/srv/a/seed",
         in_place: false,
+        through_link: false,
     })
 }
 
