@@ -255,10 +255,14 @@ impl Ask {
             return Continue(Exit::Failed);
         }
         if self.output != Form::Json {
-            print(is_data, &view.render(ask.what, &received, rows), true)?;
+            let entries = view.render(ask.what, &received, rows);
+            print(is_data, &entries, true)?;
             let sentence = nothing.map(|nothing| nothing.sentence);
-            let notes = sentence.into_iter().chain(view.notes(ask, &received, rows)).collect::<Vec<_>>();
-            print(is_data, &notes.join("\n\n"), false)?;
+            let notes: Vec<String> = sentence.into_iter().chain(view.notes(ask, &received, rows)).collect();
+            let notes = notes.join("\n\n");
+            // On the same screen they stand apart.
+            let gap = if is_data || entries.is_empty() || notes.is_empty() { "" } else { "\n" };
+            print(is_data, &format!("{gap}{notes}"), false)?;
         }
         let is_ok = received.iter().all(|page| page.ok != Some(false));
         Continue(if is_ok { Exit::Done } else { Exit::NotOk })

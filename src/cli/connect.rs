@@ -61,10 +61,8 @@ pub(super) fn connect(
             Exit::Denied
         }
         ConnectError::Unreachable(why) => {
-            let servers: Vec<String> = config.servers.iter().map(ToString::to_string).collect();
             complain(&format!(
-                "the bus cannot be reached: {why}: look whether a nats-server runs at {}, or name another with --server",
-                servers.join(", ")
+                "the bus cannot be reached: {why}: look whether a nats-server runs there, or name another with --server"
             ));
             Exit::Unavailable
         }

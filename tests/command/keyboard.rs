@@ -190,6 +190,8 @@ fn malformed_keys_alone_are_not_ok() {
         assert!(finished.stderr.contains("nats kv del mesh-provisioner_needs attic.db.config"), "{what}");
     }
     on(&mesh, &["ask", "drift", "--node", "attic", "--module", "db"]).expect_code(3);
+    let gaps = on(&mesh, &["ask", "gaps", "--node", "attic"]).expect_code(3).stderr;
+    assert!(gaps.starts_with("0 gaps for node attic\n"), "{gaps}");
     on(&mesh, &["ask", "needs"]).expect_code(0);
 }
 

@@ -114,9 +114,9 @@ const fn columns(what: What) -> &'static [Column] {
             ("APPLIED", "applied", Text),
             ("COLLECT", "collect", Text),
             ("MALFORMED", "malformed", Text),
-            ("LAST WRITE", "last_write_at", Age),
+            ("WROTE", "last_write_at", Age),
             ("STALE", "stale", Text),
-            ("WRITTEN", "last_write_at", Time),
+            ("WROTE AT", "last_write_at", Time),
         ],
         What::Collections => &[
             ("NODE", "node", Text),
@@ -218,7 +218,9 @@ impl View {
     fn summary(&self, ask: &request::Ask, pages: &[Received<'_>], rows: &Rows) -> Option<String> {
         let entries = || pages.iter().flat_map(|page| &page.entries);
         let total = entries().count();
-        if total == 0 {
+        // Without gaps, that there are malformed keys would say nothing of them.
+        let has_malformed = pages.iter().any(|page| page.malformed_total > 0);
+        if total == 0 && !(ask.what == What::Gaps && has_malformed) {
             return None;
         }
         let count =
