@@ -366,7 +366,7 @@ fn among_own_mounts(tree: &Tree, script: &str, resources: &Value) -> crate::tree
     let output = Command::new("unshare")
         .args(["--mount", "sh", "-ec", script, "sh"])
         .arg(tree.root())
-        .args([crate::tree::PROGRAM, &file])
+        .args([crate::tree::program(), file])
         .output()
         .unwrap();
     crate::tree::Ran::of(output)

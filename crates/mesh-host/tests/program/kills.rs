@@ -1,6 +1,6 @@
 //! The real program, killed at real system calls: afterwards the next apply ends as if nothing had happened.
 
-use crate::tree::{PROGRAM, Tree};
+use crate::tree::{Tree, program};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -108,7 +108,7 @@ fn is_killed(tree: &Tree, name: &str, number: usize) -> bool {
     let status = Command::new("strace")
         .args(["-f", "-qq", "-o", "/dev/null", "-e"])
         .arg(format!("inject={name}:signal=SIGKILL:when={number}"))
-        .arg(PROGRAM)
+        .arg(program())
         .args(["apply", "--root"])
         .arg(tree.root())
         .arg(&file)

@@ -1,4 +1,4 @@
-//! The built program on trees of files.
+//! The built program on trees of files. `HOST_PROGRAM` names another build of it.
 
 mod files;
 mod kills;

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_mesh-host");
+/// The program under test: the one that was built with the tests, or another one, by hand.
+pub(crate) fn program() -> String {
+    std::env::var("HOST_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_mesh-host").to_owned())
+}
 
 pub(crate) struct Tree {
     folder: TempDir,
@@ -96,7 +99,7 @@ impl Tree {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         let (first, rest) = arguments.split_first().unwrap();
         command.arg(first).arg("--root").arg(self.root()).args(rest).env_remove("RUST_LOG");
         command
