@@ -12,7 +12,7 @@ use std::time::Duration;
 const RECONNECT: Backoff = Backoff { first: Duration::from_millis(250), last: Duration::from_secs(4) };
 
 /// A connection that ends sooner counts as a failed attempt: what ends it may end the next one too.
-const LASTING: Duration = RECONNECT.last;
+const LASTING: Duration = Duration::from_secs(1);
 
 /// How long a server that is about to shut down is left to find out that another one does not take us yet.
 const MOVE_AGAIN: Duration = Duration::from_secs(2);
@@ -79,7 +79,8 @@ impl Seat {
                 attempts
             }
         };
-        let wait = RECONNECT.after(attempts, self.jitter());
+        // After a connection that served, the next one is made at once.
+        let wait = if attempts == 0 { Duration::ZERO } else { RECONNECT.after(attempts, self.jitter()) };
         self.link = LinkState::Down { retry: now + wait, attempts, why };
         self.abandon_calls();
     }

@@ -21,6 +21,9 @@ use mesh_service::services::Monitor;
 use serde_json::value::RawValue;
 use std::time::Duration;
 
+/// How many characters of a refused reply subject are in the log.
+const MAX_SHOWN: usize = 100;
+
 impl Seat {
     pub(super) fn on_request(&mut self, subject: &str, reply: Option<String>, body: &[u8], now: Duration) {
         let is_verb = subject == VERB;
@@ -42,8 +45,9 @@ impl Seat {
         let asked = if is_verb { Asked::Verb } else { Asked::Monitoring };
         if !REPLIES.may_answer(&reply, asked, &self.settings.reply_prefixes) {
             self.counters.refused_replies += 1;
+            let shown: String = reply.escape_debug().take(MAX_SHOWN).collect();
             let text = format!(
-                "a request came with the reply subject {reply:?}, which is not answered: askers use an inbox under _INBOX or _R_, or one that --reply-prefix names"
+                "a request came with the reply subject \"{shown}\", which is not answered: askers use an inbox under _INBOX or _R_, or one that --reply-prefix names"
             );
             return self.notice(Level::Warn, Topic::RefusedReply, "", &text, now);
         }

@@ -6,6 +6,7 @@ mod support;
 
 mod asking;
 mod connection;
+mod gate;
 mod listing;
 mod process;
 mod registry;

@@ -110,6 +110,18 @@ fn creds_with_a_jwt() {
 }
 
 #[test]
+fn creds_with_blanks_at_line_ends_and_no_last_line_end() {
+    let operator = Operator::new();
+    let server = operator.setup().start();
+    let directory = tempfile::tempdir().expect("a directory");
+    let creds = operator.user(None).creds();
+    let creds = creds.trim_end().replace('\n', " \n");
+    let creds = secret_file(directory.path(), "seat.creds", &creds);
+    let url = server.client_url();
+    assert_served(&server, &|name: &str| Program::new(&[name, "--server", &url, "--creds", &creds]));
+}
+
+#[test]
 fn creds_that_others_may_read_are_warned_of() {
     let operator = Operator::new();
     let server = operator.setup().start();

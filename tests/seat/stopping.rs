@@ -14,7 +14,7 @@ fn an_idle_seat_ends_at_once_whatever_state_the_bus_is_in() {
     play.due().is(["connect"]);
     play.tell(Event::Stop).is(["info: stopping: 0 requests under way", "stop listening", "exit"]);
     let mut play = Play::serving();
-    play.tell(down("the connection broke")).is(["warn: disconnected: the connection broke"]);
+    play.tell(down("the connection broke")).is(["warn: disconnected: the connection broke", "connect"]);
     play.tell(Event::Stop).is(["info: stopping: 0 requests under way", "stop listening", "exit"]);
 }
 
@@ -52,6 +52,7 @@ fn a_seat_that_ends_without_its_connection_tells_those_who_wait() {
     play.tell(Event::Stop).is(["info: stopping: 1 requests under way", "stop listening"]);
     play.tell(down("the connection broke")).is([
         "warn: disconnected: the connection broke".to_owned(),
+        "connect".to_owned(),
         format!("warn: answered 503: {STOPPING}"),
         format!("to _INBOX.a: 503 stopping: {STOPPING}"),
         "exit".to_owned(),

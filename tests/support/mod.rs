@@ -23,5 +23,5 @@ pub(crate) mod transcript;
 pub(crate) mod verb;
 
 pub(crate) use mesh_testing::{
-    accounts, bucket, client, jwt, process, proxy, server, setup, tls, wait, wire,
+    accounts, bucket, client, jwt, process, proxy, server, setup, tls, transport, wait, wire,
 };

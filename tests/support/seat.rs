@@ -13,6 +13,7 @@ use super::program::Program;
 use super::proxy::Proxy;
 use super::server::Server;
 use super::transcript::Transcript;
+use super::transport;
 use super::verb::{Answer, VERB};
 use super::wait::{self, PATIENCE, tail};
 
@@ -34,14 +35,25 @@ impl Seat {
         Self::spawn(&Self::program(&server.client_url()).args(args), server)
     }
 
-    /// Starts a seat that reaches the server only through the proxy.
+    /// Starts a seat that reaches the server only through the proxy, which sees what they say: without TLS, whatever
+    /// the run's transport.
     #[track_caller]
     pub(crate) fn start_through(proxy: &Proxy, server: &Server, args: &[&str]) -> Self {
-        Self::spawn(&Self::program(&proxy.client_url()).args(args), server)
+        Self::spawn(&Self::plain_program(&proxy.client_url()).args(args), server)
     }
 
     /// What [`Seat::start`] runs, to be changed and given to [`Seat::spawn`].
     pub(crate) fn program(url: &str) -> Program {
+        let (url, ca) = transport::reach(url);
+        let program = Self::plain_program(&url);
+        match ca {
+            Some(ca) => program.env("NATS_CA", &ca),
+            None => program,
+        }
+    }
+
+    /// The same over the very connection that the URL says, whatever the run's transport.
+    pub(crate) fn plain_program(url: &str) -> Program {
         Program::new(&["serve", "--server", url]).account(&SEAT)
     }
 

@@ -41,6 +41,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread;
 
+/// The stack of the gate's thread, in bytes.
+const STACK_BYTES: usize = 512 * 1024;
+
 /// The words in the reason of an end that comes from the server's denial of who we say that we are.
 pub const REFUSES_CREDENTIALS: &str = "the server refuses the credentials";
 
@@ -107,7 +110,9 @@ impl Entered {
         let tls = settings.tls.clone();
         let pump = Pump { wire, from_server, wake, events, tls, info, is_secure, own };
         let thread =
-            thread::Builder::new().name("gate".to_owned()).spawn(move || match door.admit(&pump.wake) {
+            thread::Builder::new().name("gate".to_owned()).stack_size(STACK_BYTES).spawn(move || match door
+                .admit(&pump.wake)
+            {
                 Ok(Some((library, said))) => pump.run(library, &said),
                 Ok(None) => {}
                 Err(error) => (pump.events)(Event::Ended(format!("the gate cannot be used: {error}"))),

@@ -50,6 +50,9 @@ const MAX_QUEUED_BYTES: usize = 16 * 1024 * 1024;
 /// How many connections may be about to end. More than that means that the library does not let go of them.
 const MAX_LINGERING: usize = 16;
 
+/// The stack of the link's thread, in bytes.
+const STACK_BYTES: usize = 512 * 1024;
+
 /// How many events of a link may wait for its owner; some of that room is kept for its end.
 const MAX_EVENTS: usize = 64;
 const KEPT_FOR_THE_END: usize = 8;
@@ -217,7 +220,7 @@ impl Link {
             over,
             shared: Arc::clone(&shared),
         };
-        thread::Builder::new().name("bus".to_owned()).spawn(move || {
+        thread::Builder::new().name("bus".to_owned()).stack_size(STACK_BYTES).spawn(move || {
             LINGERING.fetch_add(1, Ordering::Relaxed);
             if let Err(words) = library::contain(|| thread.run()) {
                 thread.ended(format!("the client library failed: {words}"));

@@ -7,6 +7,9 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+/// The stack of the thread that signals arrive on, in bytes.
+const STACK_BYTES: usize = 128 * 1024;
+
 /// Enough for every message that can differ from the ones before it.
 const CAPACITY: usize = 4;
 
@@ -29,7 +32,7 @@ pub enum Signal {
 pub fn start() -> io::Result<Receiver<Signal>> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     let (sender, receiver) = bounded(CAPACITY);
-    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+    thread::Builder::new().name("signals".to_owned()).stack_size(STACK_BYTES).spawn(move || {
         let mut interrupted = false;
         for number in signals.forever() {
             let signal = match number {

@@ -6,7 +6,7 @@
 use crate::api::{ApiError, ErrorBody, MESSAGE_GET};
 use crate::bucket::Kv;
 use crate::headers::{self, StoredHeaders};
-use crate::message::{Headers, MAX_LINE_BYTES, Request};
+use crate::message::{Headers, Request};
 use crate::named::Named;
 use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
@@ -41,11 +41,14 @@ pub fn delete(bucket: Kv<'_>, key: &str, expected: u64) -> Request {
     Request { subject: bucket.subject(key), headers: sent, body: Vec::new() }
 }
 
+/// The longest line that every server takes, in bytes: one that takes shorter ones could hardly be used.
+const SHORT_LINE_BYTES: usize = 1024;
+
 /// Whether [`put`] and [`delete`] fit the line of the protocol in which they are sent, together with the subject of
 /// the answer. Whoever sends without one can write longer keys.
 pub const fn can_be_written(key: &str) -> bool {
     const BESIDE_THE_KEY: usize = 256;
-    key.len() + BESIDE_THE_KEY <= MAX_LINE_BYTES
+    key.len() + BESIDE_THE_KEY <= SHORT_LINE_BYTES
 }
 
 fn expecting(bucket: Kv<'_>, sequence: u64) -> Headers {

@@ -25,5 +25,6 @@ pub mod proxy;
 pub mod server;
 pub mod setup;
 pub mod tls;
+pub mod transport;
 pub mod wait;
 pub mod wire;

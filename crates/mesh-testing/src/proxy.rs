@@ -5,13 +5,16 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::server::Server;
 use crate::wait::PATIENCE;
+
+/// How much is forwarded in one piece at most.
+const CHUNK: usize = 16 * 1024;
 
 /// Listens on loopback and forwards to one server. Dropping it closes everything.
 pub struct Proxy {
@@ -24,6 +27,8 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     keeps_nothing: AtomicBool,
+    /// The most that is forwarded in one piece.
+    piece: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -79,6 +84,7 @@ impl Proxy {
             state: Mutex::default(),
             changed: Condvar::new(),
             keeps_nothing: AtomicBool::new(false),
+            piece: AtomicUsize::new(CHUNK),
         });
         {
             let shared = Arc::clone(&shared);
@@ -154,6 +160,11 @@ impl Proxy {
     #[track_caller]
     pub fn wait_accepted(&self, before: usize, within: Duration) {
         self.wait("a connection to the proxy", within, |state| state.accepted > before);
+    }
+
+    /// Forwards about so many bytes at a time, as a network does.
+    pub fn split(&self, piece: usize) {
+        self.shared.piece.store(piece, Ordering::Relaxed);
     }
 
     /// Keeps no copy of what the seat sends, for runs that send gigabytes.
@@ -296,9 +307,14 @@ impl Shared {
     }
 
     fn pump(&self, id: usize, direction: Direction, mut from: TcpStream, mut to: TcpStream) {
-        let mut chunk = [0; 16 * 1024];
-        loop {
-            let read = from.read(&mut chunk).unwrap_or(0);
+        let mut chunk = [0; CHUNK];
+        for turn in 0_usize.. {
+            let piece = match self.piece.load(Ordering::Relaxed) {
+                CHUNK => CHUNK,
+                // Short and long ones in turn, in an order that does not come again soon.
+                piece => 1 + turn.wrapping_mul(7_919) % (2 * piece),
+            };
+            let read = from.read(&mut chunk[..piece]).unwrap_or(0);
             let mut state = self.lock();
             // A close of one side does not get through a stalled proxy either.
             while state.stalled && !state.over && state.has(id) {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::accounts::{self, Account};
 use crate::server::Server;
+use crate::transport;
 
 /// The configuration that is shipped.
 const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/bus/nats-server.conf");
@@ -117,7 +118,7 @@ impl Setup {
     /// Writes the text into a server's `directory`; gives its path.
     pub(crate) fn write(&self, directory: &Path) -> PathBuf {
         let path = directory.join("nats-server.conf");
-        fs::write(&path, &self.text).expect("a configuration file");
+        fs::write(&path, transport::configuration(&self.text)).expect("a configuration file");
         path
     }
 

@@ -25,6 +25,7 @@ pub struct Issued {
 pub enum Term {
     Valid,
     Expired,
+    NotYet,
 }
 
 impl Authority {
@@ -43,6 +44,14 @@ impl Authority {
         text(&self.directory.path().join("ca.pem"))
     }
 
+    /// Its own certificate and key, which no server should show.
+    pub fn own(&self) -> Issued {
+        Issued {
+            certificate: self.file(),
+            key: write(self.directory.path(), "ca-key.pem", &self.key.serialize_pem()),
+        }
+    }
+
     /// Signs a certificate for a host name or an address. `file` names its files.
     pub fn issue(&self, file: &str, host: &str, term: Term) -> Issued {
         let key = KeyPair::generate().expect("a key");
@@ -50,6 +59,10 @@ impl Authority {
         if term == Term::Expired {
             wanted.not_before = date_time_ymd(2020, 1, 1);
             wanted.not_after = date_time_ymd(2021, 1, 1);
+        }
+        if term == Term::NotYet {
+            wanted.not_before = date_time_ymd(2999, 1, 1);
+            wanted.not_after = date_time_ymd(3000, 1, 1);
         }
         let certificate = wanted.signed_by(&key, &self.certificate, &self.key).expect("a certificate");
         let directory = self.directory.path();

@@ -8,6 +8,7 @@ use crate::support::seat::Seat;
 use crate::support::server::Server;
 use crate::support::tls::{Authority, Term};
 use crate::support::wait::PATIENCE;
+use std::fs;
 
 /// The line in which a seat that is started so says why it cannot connect; it goes on trying.
 #[track_caller]
@@ -132,4 +133,61 @@ fn credentials_that_are_gone_when_they_are_read_anew() {
     let mark = seat.mark();
     secret_file(directory.path(), "seat.creds", &operator.user(None).creds());
     seat.wait_for_log_since(mark, "connected to", PATIENCE);
+}
+
+#[test]
+fn a_ca_that_is_shown_as_the_servers_own_certificate() {
+    let authority = Authority::new();
+    let server = with_tls(&authority.own(), "").start();
+    let seat = command("serve").args(&["--server", &server.client_url(), "--tls-ca", &authority.file()]);
+    assert_says(&failure(&server, &seat), "the server shows a CA's certificate as its own");
+}
+
+#[test]
+fn certificates_out_of_their_term_are_named() {
+    let authority = Authority::new();
+    let server = with_tls(&authority.issue("server", "127.0.0.1", Term::NotYet), "").start();
+    let seat = command("serve").args(&["--server", &server.client_url(), "--tls-ca", &authority.file()]);
+    assert_says(&failure(&server, &seat), "the server's certificate is not valid yet");
+    let more = format!("ca_file: {:?}, verify: true", authority.file());
+    let server = with_tls(&authority.issue("good", "127.0.0.1", Term::Valid), &more).start();
+    let ours = authority.issue("client", "seat.mesh", Term::Expired);
+    let seat = command("serve").args(&["--server", &server.client_url(), "--tls-ca", &authority.file()]);
+    let seat = seat.args(&["--tls-cert", &ours.certificate, "--tls-key", &ours.key]);
+    let words = format!("the client certificate {} has expired", ours.certificate);
+    assert_says(&failure(&server, &seat), &words);
+}
+
+#[test]
+fn a_key_that_cannot_be_used_is_a_fault_of_the_configuration() {
+    let authority = Authority::new();
+    let ours = authority.issue("client", "seat.mesh", Term::Valid);
+    let other = authority.issue("other", "seat.mesh", Term::Valid);
+    let key = fs::read_to_string(&ours.key).expect("a key");
+    let directory = tempfile::tempdir().expect("a directory");
+    let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+    let encrypted = secret_file(directory.path(), "encrypted.pem", &encrypted);
+    let half = secret_file(directory.path(), "half.pem", &key[..key.len() / 2]);
+    for (path, words) in [
+        (other.key.as_str(), "is not the key of the certificate"),
+        (encrypted.as_str(), "is encrypted: decrypt it"),
+        (half.as_str(), "is cut off or damaged"),
+    ] {
+        for name in ["serve", "ask"] {
+            let tried = command(name).args(&["--tls-cert", &ours.certificate, "--tls-key", path]).run();
+            assert_says(&tried.expect_code(78).stderr, words);
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_not_found_does_not_hide_the_server_behind_it() {
+    let server = Server::start();
+    mesh::init(&server);
+    let url = format!("nats://no.such.host.invalid:4222,{}", server.client_url());
+    let mut seat = Seat::spawn(&command("serve").args(&["--server", &url]), &server);
+    seat.wait_ready();
+    command("ask").args(&["--server", &url, "registry"]).run().expect_code(0);
+    let alone = command("ask").args(&["--server", "nats://no.such.host.invalid:4222", "registry"]).run();
+    assert_says(&alone.expect_code(69).stderr, "no.such.host.invalid");
 }

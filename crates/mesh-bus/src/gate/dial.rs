@@ -19,6 +19,9 @@ const MAX_GREETING: usize = super::from_server::MAX_LINE_BYTES;
 /// a thread, which ends when the system gives up.
 const MAX_LOOKUPS: usize = 4;
 
+/// The stack of such a thread, in bytes: the C library's look-up takes some.
+const STACK_BYTES: usize = 512 * 1024;
+
 static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
 
 /// Looks the name up, dials what it stands for and reads the greeting. Gives the socket and what came behind the line.
@@ -64,11 +67,12 @@ fn look_up(host: &str, port: u16, within: Duration) -> Result<Vec<SocketAddr>, S
     }
     let (sender, found) = bounded(1);
     let name = host.to_owned();
-    let spawned = thread::Builder::new().name("look-up".to_owned()).spawn(move || {
-        let found = (name.as_str(), port).to_socket_addrs().map(Vec::from_iter);
-        sender.try_send(found).ok();
-        LOOKUPS.fetch_sub(1, Ordering::Relaxed);
-    });
+    let spawned =
+        thread::Builder::new().name("look-up".to_owned()).stack_size(STACK_BYTES).spawn(move || {
+            let found = (name.as_str(), port).to_socket_addrs().map(Vec::from_iter);
+            sender.try_send(found).ok();
+            LOOKUPS.fetch_sub(1, Ordering::Relaxed);
+        });
     if let Err(error) = spawned {
         LOOKUPS.fetch_sub(1, Ordering::Relaxed);
         return Err(format!("no thread can be started to look up the name {host:?}: {error}"));
