@@ -7,6 +7,7 @@
 mod action;
 mod bulk;
 mod call;
+mod check_schedule;
 mod connection;
 mod dispatch;
 mod event;
@@ -21,6 +22,7 @@ mod query;
 mod read;
 mod registry;
 mod respond;
+mod stream_checks;
 mod topic;
 
 pub use action::Action;
@@ -33,6 +35,7 @@ pub use registry::plan::{Change, Plan, Planning, show, unnameable};
 
 use crate::wire::PROVISIONING;
 use bulk::Bulk;
+use check_schedule::StreamChecks;
 use in_flight::{InFlight, Owner};
 use link_state::LinkState;
 use log::Level;
@@ -59,6 +62,8 @@ pub struct Settings {
     pub started: String,
     /// How often the registry is written anew.
     pub every: Duration,
+    /// How often the streams of the buckets are looked at. A change of the registry is noticed within that time.
+    pub check_every: Duration,
     /// First tokens of reply subjects that may be answered beside the usual ones.
     pub reply_prefixes: Vec<String>,
     /// Up to so many keys are read one by one: that takes hardly longer than in bulk, and needs no further connection.
@@ -81,6 +86,7 @@ pub struct Seat {
     bulk: Bulk,
     queries: Queries,
     pass: Pass,
+    checks: StreamChecks,
     other_seats: OtherSeats,
     stopping: Option<Duration>,
     log_limiter: LogLimiter<Topic>,
@@ -110,6 +116,7 @@ impl Seat {
             bulk: Bulk::new(),
             queries: Queries::default(),
             pass: Pass::new(settings.every),
+            checks: StreamChecks::new(settings.check_every),
             other_seats: OtherSeats::default(),
             stopping: None,
             log_limiter: LogLimiter::default(),
@@ -196,6 +203,7 @@ impl Seat {
             requests,
             self.in_flight.due(),
             self.pass.due(),
+            self.checks.due(),
             self.other_seats.due(),
             self.stopping,
         ]
@@ -243,6 +251,8 @@ impl Seat {
         self.stopping = Some(now + FAREWELL);
         self.pass.interrupt();
         self.in_flight.forget(Owner::Pass);
+        self.checks.interrupt();
+        self.in_flight.forget(Owner::Checks);
         self.other_seats.interrupt();
         self.in_flight.forget(Owner::OtherSeats);
         self.actions.push(Action::StopListening);
@@ -259,7 +269,8 @@ impl Seat {
             self.pass.begin(now, jitter);
         }
         self.look_for_others(now);
-        self.queries.poll();
+        self.check_streams(now);
+        self.queries.poll(self.turn);
         self.send_responses(now);
         self.look_after_bulk(now);
         self.send_calls(now);

@@ -16,7 +16,8 @@ fuzz_target!(|body: &[u8]| {
     for bucket in Bucket::ALL {
         let _ = keys::parse(Kv::new(bucket.name()), body);
     }
-    let _ = (stream_info::parse_config(body), PROVISIONING.parse_ping(body), stream_info::parse(body));
+    let info = stream_info::parse(Kv::new(Bucket::Needs.name()), body);
+    let _ = (stream_info::parse_config(body), PROVISIONING.parse_ping(body), info);
     if let WriteAnswer::Stored(sequence) = parse_write(Kv::new(Bucket::Registry.name()), body) {
         assert_ne!(sequence, 0);
     }

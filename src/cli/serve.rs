@@ -83,6 +83,7 @@ impl Serve {
                 started: rfc3339(SystemTime::now()),
                 every: self.every,
                 reply_prefixes: self.reply_prefix,
+                check_every: Duration::from_secs(50),
                 few_keys: FEW_KEYS,
             },
             status_file: self.status_file.or_else(|| status::default_path(environment)),

@@ -104,7 +104,6 @@ impl Seat {
         for (bucket, why) in self.queries.take_uncacheable() {
             self.not_in_bulk(bucket, why, now);
         }
-        self.queries.leave_slow_bulk(now);
         if self.queries.wait_for_bulk() {
             match self.bulk.link {
                 BulkLink::Down { retry } if now >= retry && self.is_up() => {

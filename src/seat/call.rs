@@ -24,6 +24,8 @@ pub enum Tag {
     Listing,
     /// A look at the bucket in numbers.
     Look,
+    /// The first message after what is known.
+    Next,
     /// The value at this position, or the outcome of this write.
     Value(usize),
     /// The read in bulk of this number.
@@ -60,8 +62,6 @@ pub(super) struct Budget {
     pub(super) listing: bool,
     /// A request in bulk.
     pub(super) batch: bool,
-    /// A long list of keys may be kept.
-    pub(super) long_list: bool,
     /// Requests for large values, as long as so many bytes are not passed.
     pub(super) large_bytes: usize,
 }

@@ -90,6 +90,7 @@ impl Seat {
         self.in_flight.clear();
         self.queries.begin_anew();
         self.pass.interrupt();
+        self.checks.interrupt();
         self.other_seats.interrupt();
     }
 

@@ -45,7 +45,7 @@ impl Seat {
         let call = if is_last { self.in_flight.settle(number) } else { self.in_flight.part(number, now) };
         let Some((Owner::Request(id), tag, Cost::Batch(bucket))) = call else { return };
         let Some(query) = self.queries.query(id) else { return };
-        if let Err(why) = query.on_part(tag, part) {
+        if let Err(why) = query.on_part(tag, part, now) {
             self.in_flight.settle(number);
             self.not_in_bulk(bucket, &why, now);
         }
@@ -73,7 +73,11 @@ impl Seat {
             Owner::Pass => {
                 let jitter = self.jitter();
                 self.pass.on_reply(tag, body, now, jitter);
+                if self.pass.verified() == Some(now) {
+                    self.checks.pass_ended(self.pass.is_unsettled(), now);
+                }
             }
+            Owner::Checks => self.stream_checked(tag, body, now),
             Owner::OtherSeats => {
                 let other = body.ok().and_then(|body| PROVISIONING.parse_ping(body));
                 if let Some(other) = other.filter(|other| other.id != self.settings.identity.id) {
@@ -131,16 +135,13 @@ impl Seat {
             ids.rotate_left(first);
         }
         let share = in_flight::MAX_OUTSTANDING / ids.len().max(1);
-        let mut long_lists = self.queries.long_lists();
+        let listed_keys = self.queries.listed_keys();
         for id in ids {
             let owner = Owner::Request(id);
             while self.in_flight.room() > 0 && self.in_flight.outstanding(owner) < share {
-                let budget = self.in_flight.budget(long_lists, self.bulk.is_up());
+                let budget = self.in_flight.budget(listed_keys, self.bulk.is_up());
                 let call = self.queries.query(id).and_then(|query| query.next_call(budget));
                 let Some(call) = call else { break };
-                if call.cost == Cost::Listing {
-                    long_lists = self.queries.long_lists();
-                }
                 self.send_call(owner, call, now);
             }
         }

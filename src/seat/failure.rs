@@ -65,6 +65,9 @@ impl Cause {
     /// What happened to `bucket`, and what to do next.
     pub fn tell(&self, bucket: Bucket) -> String {
         match self {
+            Cause::Api(ApiError::NotABucket(why)) => format!(
+                "the stream of bucket {bucket} is no bucket: {why}: delete it and make it anew with mesh-provisioner init"
+            ),
             Cause::Api(error) => match error.err_code() {
                 Some(ApiError::NO_STREAM) => {
                     format!("bucket {bucket} does not exist: run mesh-provisioner init")

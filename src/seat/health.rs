@@ -13,7 +13,10 @@ impl Seat {
     }
 
     fn is_verified(&self, now: Duration) -> bool {
-        self.pass.verified().is_some_and(|verified| now <= verified + self.pass.every() * 2)
+        let bound = self.pass.every() * 2;
+        self.pass.verified().is_some_and(|verified| now <= verified + bound)
+            && self.checks.is_confirmed(now)
+            && !self.pass.is_doubted()
     }
 
     /// How the seat is.
@@ -39,9 +42,17 @@ impl Seat {
                 subjects.len()
             ));
         }
+        missing.extend(self.pass.contest().map(pass::contest));
         match self.pass.last() {
-            _ if self.is_verified(now) => missing.extend(self.pass.contest().map(pass::contest)),
+            _ if self.is_verified(now) => {}
             Some((_, Err(why))) => missing.push(why.clone()),
+            _ if self.pass.is_doubted() => {
+                missing.push("the registry was changed since the last pass, the next one is due".to_owned());
+            }
+            Some(_) => missing.push(format!(
+                "the registry could not be looked at for {} s: look at the JetStream of the nats-server",
+                self.checks.counts_for().as_secs()
+            )),
             _ => missing.push("the registry has not been verified yet".to_owned()),
         }
         if self.stopping.is_some() {

@@ -11,8 +11,8 @@ pub(super) const MAX_OUTSTANDING: usize = 256;
 /// How many of them may list keys: those answers can be megabytes.
 const MAX_LISTINGS: usize = 4;
 
-/// How many long lists of keys are kept at a time: one of 100 000 keys takes ten megabytes.
-const MAX_LONG_LISTS: usize = 2;
+/// How many keys of lists are kept before no more are listed: of 100 000 they take some six megabytes.
+const MAX_LISTED_KEYS: usize = 100_000;
 
 /// How many of them may read in bulk: those answers can be megabytes too, in many messages.
 const MAX_BATCHES: usize = 8;
@@ -36,6 +36,8 @@ pub(super) enum Owner {
     Request(u64),
     /// The registry pass.
     Pass,
+    /// The looks at the streams.
+    Checks,
     /// The query who else holds the seat, which may have several answers.
     OtherSeats,
 }
@@ -90,15 +92,14 @@ impl InFlight {
         (MAX_OUTSTANDING - 1).saturating_sub(self.by_number.len())
     }
 
-    /// What may be sent beside single requests, with so many long lists of keys at hand; in bulk only if there is a
+    /// What may be sent beside single requests, with so many keys of lists at hand; in bulk only if there is a
     /// connection for it.
-    pub(super) const fn budget(&self, long_lists: usize, bulk_is_up: bool) -> Budget {
+    pub(super) const fn budget(&self, listed_keys: usize, bulk_is_up: bool) -> Budget {
         // One value at a time is always read, however large it is.
         let large_bytes = if self.large_bytes == 0 { usize::MAX } else { MAX_LARGE_BYTES };
         Budget {
-            listing: self.listings < MAX_LISTINGS,
+            listing: self.listings < MAX_LISTINGS && listed_keys < MAX_LISTED_KEYS,
             batch: bulk_is_up && self.batches < MAX_BATCHES,
-            long_list: long_lists < MAX_LONG_LISTS,
             large_bytes: large_bytes.saturating_sub(self.large_bytes),
         }
     }

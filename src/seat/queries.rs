@@ -8,8 +8,10 @@ use super::read::cache::CacheStore;
 use super::read::snapshot::Snapshot;
 use crate::wire::reason::Reason;
 use crate::wire::request::Ask;
+use mesh_jetstream::stream_info::State;
 use mesh_model::bucket::Bucket;
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -19,8 +21,8 @@ const MAX_UNDER_WAY: usize = 64;
 /// How many requests wait their turn beside as many as may be worked on.
 const MAX_WAITING: usize = 1024;
 
-/// How long a page may wait for its keys in bulk. What was read by then is not lost: it is known to the next.
-const BULK_KEYS_WAIT: Duration = Duration::from_millis(1500);
+/// How many asks that are the same work may share a query: each has a page of its own, which may be long.
+const MAX_SHARING: usize = 16;
 
 /// How long a request may take from its arrival to its answer.
 const QUERY_DEADLINE: Duration = Duration::from_secs(4);
@@ -38,24 +40,25 @@ pub(super) struct Client {
 #[derive(Debug)]
 struct UnderWay {
     id: u64,
-    ask: Ask,
-    clients: VecDeque<Client>,
+    work: Ask,
+    asks: Vec<Ask>,
+    /// In the order in which they came; each with the position of its ask among those that the question answers.
+    clients: VecDeque<(usize, Client)>,
     query: Query,
 }
 
 impl UnderWay {
-    /// When it had better leave reads in bulk.
-    fn slow_at(&self) -> Option<Duration> {
-        let client = self.clients.front().filter(|_| self.query.had_better_leave_bulk())?;
-        Some(client.since + BULK_KEYS_WAIT)
+    fn is_due(&self, now: Duration) -> bool {
+        self.clients.front().is_some_and(|(_, client)| now >= client.since + QUERY_DEADLINE)
     }
 }
 
-/// A query that has its answer.
+/// An ask that has its answer.
 #[derive(Debug)]
 pub(super) struct Answered {
-    pub(super) id: u64,
-    pub(super) clients: VecDeque<Client>,
+    /// The question, if that is done.
+    pub(super) id: Option<u64>,
+    pub(super) clients: Vec<Client>,
     pub(super) outcome: Result<String, Refusal>,
 }
 
@@ -109,20 +112,33 @@ impl Queries {
             return;
         }
         while self.under_way.len() < MAX_UNDER_WAY {
-            let asked = |ask: &Ask| self.under_way.iter().any(|under_way| under_way.ask == *ask);
-            let Some(at) = self.waiting.iter().position(|(ask, _)| !asked(ask)) else { return };
-            let ask = self.waiting[at].0.clone();
-            let mut clients = VecDeque::new();
-            self.waiting.retain(|(other, client)| {
-                let joins = *other == ask;
-                if joins {
-                    clients.push_back(client.clone());
+            // Those of the whole mesh keep many rows: one at a time has room for them.
+            let is_whole = self.under_way.iter().any(|under_way| under_way.work.is_of_the_whole_mesh());
+            let may_begin = |ask: &Ask| {
+                let work = ask.work();
+                self.under_way.iter().all(|under_way| under_way.work != work)
+                    && !(is_whole && work.is_of_the_whole_mesh())
+            };
+            let Some(at) = self.waiting.iter().position(|(ask, _)| may_begin(ask)) else { return };
+            let work = self.waiting[at].0.work();
+            let (mut asks, mut clients) = (Vec::new(), VecDeque::new());
+            self.waiting.retain(|(ask, client)| {
+                if ask.work() != work {
+                    return true;
                 }
-                !joins
+                let snapshot = asks.iter().position(|other| other == ask);
+                if snapshot.is_none() && asks.len() == MAX_SHARING {
+                    return true;
+                }
+                clients.push_back((snapshot.unwrap_or(asks.len()), client.clone()));
+                if snapshot.is_none() {
+                    asks.push(ask.clone());
+                }
+                false
             });
             self.last_id += 1;
-            let query = Query::new(&ask, context.clone(), self.registry.clone());
-            self.under_way.push(UnderWay { id: self.last_id, ask, clients, query });
+            let query = Query::new(&asks, context.clone(), self.registry.clone());
+            self.under_way.push(UnderWay { id: self.last_id, work, asks, clients, query });
         }
     }
 
@@ -131,8 +147,8 @@ impl Queries {
         let mut again: Vec<(Ask, Client)> = self
             .under_way
             .drain(..)
-            .flat_map(|UnderWay { ask, clients, .. }| {
-                clients.into_iter().map(move |client| (ask.clone(), client))
+            .flat_map(|UnderWay { asks, clients, .. }| {
+                clients.into_iter().map(move |(at, client)| (asks[at].clone(), client))
             })
             .collect();
         again.extend(self.waiting.drain(..));
@@ -149,6 +165,11 @@ impl Queries {
         self.under_way.iter().map(|under_way| under_way.id).collect()
     }
 
+    /// The state in which the registry was last read.
+    pub(super) fn registry_state(&self) -> Option<&State> {
+        self.registry.as_deref().map(Snapshot::state)
+    }
+
     /// Where the indexes of the buckets are.
     pub(super) fn store(&self) -> Rc<CacheStore> {
         Rc::clone(&self.store)
@@ -157,15 +178,6 @@ impl Queries {
     /// Has all queries read `bucket` one by one from now on, or everything if there is none.
     pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
         self.under_way.iter_mut().for_each(|under_way| under_way.query.leave_bulk(bucket));
-    }
-
-    /// Has those read one by one that have waited too long for reads in bulk.
-    pub(super) fn leave_slow_bulk(&mut self, now: Duration) {
-        for under_way in &mut self.under_way {
-            if under_way.slow_at().is_some_and(|at| now >= at) {
-                under_way.query.leave_bulk(None);
-            }
-        }
     }
 
     /// The buckets that queries have found cannot be followed, and why.
@@ -178,10 +190,13 @@ impl Queries {
         self.under_way.iter().any(|under_way| under_way.query.is_busy())
     }
 
-    /// Has each of those do a slice.
-    pub(super) fn poll(&mut self) {
-        for under_way in self.under_way.iter_mut().filter(|under_way| under_way.query.is_busy()) {
-            under_way.query.poll();
+    /// Has one of those do a slice, another one each `turn`: whatever came meanwhile waits for no more than one.
+    pub(super) fn poll(&mut self, turn: usize) {
+        let mut busy: Vec<&mut UnderWay> =
+            self.under_way.iter_mut().filter(|under_way| under_way.query.is_busy()).collect();
+        if !busy.is_empty() {
+            let at = turn % busy.len();
+            busy[at].query.poll();
         }
     }
 
@@ -205,40 +220,40 @@ impl Queries {
         self.under_way.iter_mut().find(|under_way| under_way.id == id).map(|under_way| &mut under_way.query)
     }
 
-    /// How many of the queries keep a long list of keys.
-    pub(super) fn long_lists(&self) -> usize {
-        self.under_way.iter().filter(|under_way| under_way.query.keeps_long_list()).count()
+    /// How many keys of lists the questions keep.
+    pub(super) fn listed_keys(&self) -> usize {
+        self.under_way.iter().map(|under_way| under_way.query.listed_keys()).sum()
     }
 
-    /// Takes out one that has its answer.
+    /// Takes out those who asked what has its answer.
     pub(super) fn answered(&mut self) -> Option<Answered> {
-        let (at, outcome) = self
-            .under_way
-            .iter_mut()
-            .enumerate()
-            .find_map(|(at, under_way)| Some((at, under_way.query.outcome()?)))?;
-        let UnderWay { id, clients, mut query, .. } = self.under_way.remove(at);
-        self.clients -= clients.len();
-        self.changed = true;
-        self.registry = query.take_registry().or_else(|| self.registry.take());
-        Some(Answered { id, clients, outcome })
+        let outcome = |(at, under_way): (usize, &mut UnderWay)| Some((at, under_way.query.outcome()?));
+        let (at, (asked, outcome)) = self.under_way.iter_mut().enumerate().find_map(outcome)?;
+        let under_way = &mut self.under_way[at];
+        self.registry = under_way.query.take_registry().or_else(|| self.registry.take());
+        let (answered, rest): (Vec<_>, Vec<_>) =
+            mem::take(&mut under_way.clients).into_iter().partition(|(of, _)| *of == asked);
+        under_way.clients = rest.into();
+        self.clients -= answered.len();
+        let id = under_way.query.is_done().then_some(under_way.id);
+        if id.is_some() {
+            self.under_way.remove(at);
+            self.changed = true;
+        }
+        Some(Answered { id, clients: answered.into_iter().map(|(_, client)| client).collect(), outcome })
     }
 
-    /// When the first of them has waited too long, for its answer or for reads in bulk.
+    /// When the first of them has waited too long for its answer.
     pub(super) fn due(&self) -> Option<Duration> {
         let oldest = self.under_way.iter().filter_map(|under_way| under_way.clients.front());
-        let late = oldest
-            .chain(self.waiting.front().map(|(_, client)| client))
-            .map(|client| client.since + QUERY_DEADLINE);
-        late.chain(self.under_way.iter().filter_map(UnderWay::slow_at)).min()
+        let oldest = oldest.map(|(_, client)| client).chain(self.waiting.front().map(|(_, client)| client));
+        oldest.map(|client| client.since + QUERY_DEADLINE).min()
     }
 
     /// Ends with what they have by now the queries whose time is up.
     pub(super) fn cut_short(&mut self, now: Duration) {
-        let is_due = |under_way: &&mut UnderWay| {
-            under_way.clients.front().is_some_and(|client| now >= client.since + QUERY_DEADLINE)
-        };
-        self.under_way.iter_mut().filter(is_due).for_each(|under_way| under_way.query.cut_short());
+        let due = self.under_way.iter_mut().filter(|under_way| under_way.is_due(now));
+        due.for_each(|under_way| under_way.query.cut_short());
     }
 
     /// Takes out one that has waited too long, with the id of its query if nobody else waits for that, and with
@@ -252,9 +267,9 @@ impl Queries {
             let message = format!("the request waited {seconds} s for its turn: ask again later");
             (None, client, Refusal::too_late(message))
         } else {
-            let at = self.under_way.iter().position(|under_way| is_due(under_way.clients.front()))?;
+            let at = self.under_way.iter().position(|under_way| under_way.is_due(now))?;
             let under_way = &mut self.under_way[at];
-            let client = under_way.clients.pop_front()?;
+            let (_, client) = under_way.clients.pop_front()?;
             let message = format!(
                 "not read within {seconds} s: {}: ask again, for less at a time, or look at the load of the nats-server",
                 under_way.query.progress()
@@ -316,7 +331,7 @@ mod tests {
         let replies: Vec<Vec<&str>> = queries
             .under_way
             .iter()
-            .map(|under_way| under_way.clients.iter().map(|client| client.reply.as_str()).collect())
+            .map(|under_way| under_way.clients.iter().map(|(_, client)| client.reply.as_str()).collect())
             .collect();
         assert_eq!(replies, [vec!["a"], vec!["c"]]);
         queries.begin_anew();

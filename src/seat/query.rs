@@ -16,6 +16,7 @@ use mesh_model::bucket::Bucket;
 use page::PageQuery;
 use report::Report;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// A query under way.
 #[derive(Debug)]
@@ -27,13 +28,14 @@ pub(super) enum Query {
 }
 
 impl Query {
-    /// Begins to answer `ask`; `registry` is what is known of the registry from queries before.
-    pub(super) fn new(ask: &Ask, context: QueryContext, registry: Option<Rc<Snapshot>>) -> Self {
-        match ask.what {
+    /// Begins to answer `asks`, which are the same work; `registry` is what is known of the registry from queries
+    /// before.
+    pub(super) fn new(asks: &[Ask], context: QueryContext, registry: Option<Rc<Snapshot>>) -> Self {
+        match asks[0].what {
             What::Registry | What::Needs | What::Applied | What::Collect | What::Gaps => {
-                Query::Page(PageQuery::new(ask.clone(), context, registry))
+                Query::Page(PageQuery::new(asks[0].clone(), context, registry))
             }
-            What::Drift | What::Nodes | What::Collections => Query::Report(Report::new(ask.clone(), context)),
+            What::Drift | What::Nodes | What::Collections => Query::Report(Report::new(asks, context)),
             What::Health => unreachable!("answered without the bus"),
         }
     }
@@ -56,10 +58,10 @@ impl Query {
 
     /// Takes a part of the answer to the request of `tag`. The error says why that answer is of no use: the query
     /// reads what it was to bring in another way.
-    pub(super) fn on_part(&mut self, tag: Tag, part: Part) -> Result<(), String> {
+    pub(super) fn on_part(&mut self, tag: Tag, part: Part, now: Duration) -> Result<(), String> {
         match self {
-            Query::Page(page) => page.on_part(tag, part),
-            Query::Report(report) => report.on_part(tag, part),
+            Query::Page(page) => page.on_part(tag, part, now),
+            Query::Report(report) => report.on_part(tag, part, now),
         }
     }
 
@@ -68,14 +70,6 @@ impl Query {
         match self {
             Query::Page(page) => page.leave_bulk(bucket),
             Query::Report(report) => report.leave_bulk(bucket),
-        }
-    }
-
-    /// Whether it would come to an answer sooner if it left reads in bulk: a page needs but a part of a bucket.
-    pub(super) const fn had_better_leave_bulk(&self) -> bool {
-        match self {
-            Query::Page(page) => page.is_following(),
-            Query::Report(_) => false,
         }
     }
 
@@ -104,11 +98,19 @@ impl Query {
         }
     }
 
-    /// The answer's body or the error, once it is there.
-    pub(super) fn outcome(&mut self) -> Option<Result<String, Refusal>> {
+    /// The next answer's body or error, once it is there, and to which of the asks.
+    pub(super) fn outcome(&mut self) -> Option<(usize, Result<String, Refusal>)> {
         match self {
-            Query::Page(page) => page.outcome.take(),
-            Query::Report(report) => report.outcome.take(),
+            Query::Page(page) => page.outcome.take().map(|outcome| (0, outcome)),
+            Query::Report(report) => report.outcome(),
+        }
+    }
+
+    /// Whether all asks have been answered, once one has.
+    pub(super) fn is_done(&self) -> bool {
+        match self {
+            Query::Page(_) => true,
+            Query::Report(report) => report.is_done(),
         }
     }
 
@@ -128,11 +130,11 @@ impl Query {
         }
     }
 
-    /// Whether it keeps a long list of keys, or may be about to.
-    pub(super) fn keeps_long_list(&self) -> bool {
+    /// How many keys of a list it keeps.
+    pub(super) fn listed_keys(&self) -> usize {
         match self {
-            Query::Page(page) => page.keeps_long_list(),
-            Query::Report(report) => report.keeps_long_list(),
+            Query::Page(page) => page.listed_keys(),
+            Query::Report(report) => report.listed_keys(),
         }
     }
 

@@ -8,4 +8,4 @@ mod catch_up;
 pub(super) mod found;
 mod key_lister;
 pub(super) mod snapshot;
-mod value_reader;
+pub(super) mod value_reader;

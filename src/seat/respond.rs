@@ -129,12 +129,19 @@ impl Seat {
 
     pub(super) fn send_responses(&mut self, now: Duration) {
         self.queries.cut_short(now);
+        let mut is_answered = false;
         while let Some(Answered { id, clients, outcome }) = self.queries.answered() {
-            self.in_flight.forget(Owner::Request(id));
+            is_answered = true;
+            if let Some(id) = id {
+                self.in_flight.forget(Owner::Request(id));
+            }
             let outcome = outcome.map(|body| Body::from(body.into_bytes()));
             for client in clients {
                 self.settle(client, outcome.clone(), now);
             }
+        }
+        if is_answered && let Some(state) = self.queries.registry_state().cloned() {
+            self.registry_seen(&state, now);
         }
         while let Some((id, client, refusal)) = self.queries.overdue(now) {
             if let Some(id) = id {

@@ -19,6 +19,8 @@ pub(super) enum Topic {
     Connection,
     /// Reads in bulk.
     Bulk,
+    /// Settings of the buckets.
+    Buckets,
     /// Other seats.
     OtherSeats,
     /// Registry passes.

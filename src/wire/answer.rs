@@ -242,6 +242,12 @@ impl Page {
         self.last_place = Some(place.to_owned());
     }
 
+    /// Ends the page behind `place`: there may be more.
+    pub fn go_on_behind(&mut self, place: &str) {
+        self.pass(place);
+        self.more = true;
+    }
+
     /// Ends the page before `place`; `false` if it cannot end there: it has not come to any place yet, or to one that
     /// looks the same.
     #[must_use]

@@ -130,6 +130,20 @@ impl Ask {
         }
     }
 
+    /// What has to be read and counted for it. Surveys that differ only in which rows they show are the same work.
+    #[must_use]
+    pub fn work(&self) -> Self {
+        match self.what {
+            What::Drift | What::Nodes | What::Collections => Ask { limit: None, after: None, ..self.clone() },
+            _ => self.clone(),
+        }
+    }
+
+    /// Whether it reads several whole buckets.
+    pub const fn is_of_the_whole_mesh(&self) -> bool {
+        matches!(self.what, What::Drift | What::Nodes | What::Collections) && self.node.is_none()
+    }
+
     /// Reads a request body. The error is one sentence for the asker.
     pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
         if body.len() > MAX_BODY_BYTES {

@@ -38,6 +38,7 @@ impl Between {
             started: String::new(),
             every: Duration::from_secs(3600),
             reply_prefixes: Vec::new(),
+            check_every: Duration::from_secs(50),
             few_keys: usize::MAX,
             inbox: "SECRET".to_owned(),
             jitter_seed: 0,

@@ -57,7 +57,7 @@ proptest! {
         }
         prop_assert!(parse_message(&body).is_err());
         prop_assert!(stream_info::parse_config(&body).is_err());
-        prop_assert!(stream_info::parse(&body).is_err());
+        prop_assert!(stream_info::parse(Kv::new(Bucket::Needs.name()), &body).is_err());
         prop_assert!(matches!(parse_write(Kv::new(Bucket::Registry.name()), &body), WriteAnswer::Unknown(_)));
         prop_assert_eq!(PROVISIONING.parse_ping(&body), None);
         prop_assert!(Object::parse(&body).is_err());
@@ -88,7 +88,7 @@ proptest! {
     #[test]
     fn a_page_of_keys_comes_whole(keys in proptest::collection::vec("[^.]{1,20}", 0..20), total in 0..100_usize) {
         let subjects: Vec<String> = keys.iter().map(|key| format!("$KV.mesh-provisioner_needs.{key}")).collect();
-        let page = keys::parse(Kv::new(Bucket::Needs.name()), &jetstream::page(&subjects, 0, total, (7, "t"))).unwrap();
+        let page = keys::parse(Kv::new(Bucket::Needs.name()), &jetstream::page(&subjects, 0, total, (1, "t"), (7, "t"))).unwrap();
         prop_assert_eq!((page.keys, page.total, page.last_sequence), (keys, total, 7));
     }
 
@@ -97,7 +97,7 @@ proptest! {
         let stored = Stored { subject: "$KV.b.k", sequence: 5, headers: b"NATS/1.0\r\nA: b\r\n\r\n", data: b"1", time: "t" };
         for mut body in [
             jetstream::message(&stored),
-            jetstream::page(&["$KV.b.k".to_owned()], 0, 1, (5, "t")),
+            jetstream::page(&["$KV.b.k".to_owned()], 0, 1, (1, "t"), (5, "t")),
             jetstream::stored("KV_b", 5),
             jetstream::conflict(5),
         ] {

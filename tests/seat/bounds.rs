@@ -136,7 +136,7 @@ fn keys_that_look_alike_do_not_outgrow_a_page() {
     let key = "\u{fffd}".repeat(4_000);
     let subjects = vec![format!("{}{key}", Kv::new(Bucket::Needs.name()).subject_prefix()); 150];
     play.ask("a", r#"{"what":"needs"}"#).is([list(16, Needs)]);
-    let lines = play.answer(16, jetstream::page(&subjects, 0, 150, (150, AT))).lines();
+    let lines = play.answer(16, jetstream::page(&subjects, 0, 150, (1, AT), (150, AT))).lines();
     assert!(lines[0].starts_with("to _INBOX.a: {"), "{:.200}", lines[0]);
     assert!(lines[0].len() <= 512 * 1024, "{} bytes", lines[0].len());
     assert!(lines[0].contains(r#""malformed_total":150"#));
@@ -148,7 +148,7 @@ fn keys_that_look_alike_are_all_counted_in_one_page() {
     // More than a page looks at, all shown as the same: the page cannot end among them.
     let subjects = vec![format!("{}\u{fffd}", Kv::new(Bucket::Needs.name()).subject_prefix()); 4_200];
     play.ask("a", r#"{"what":"needs"}"#).is([list(16, Needs)]);
-    let lines = play.answer(16, jetstream::page(&subjects, 0, 4_200, (4_200, AT))).lines();
+    let lines = play.answer(16, jetstream::page(&subjects, 0, 4_200, (1, AT), (4_200, AT))).lines();
     assert!(lines[0].contains(r#""malformed_total":4200,"as_of""#), "{:.300}", lines[0]);
 }
 

@@ -6,6 +6,7 @@ use mesh_jetstream::direct_get::Part;
 use mesh_jetstream::kv::Message;
 use mesh_model::bucket::Bucket::{self, Applied, Needs, Registry};
 use mesh_provisioner::seat::Event;
+use mesh_testing::jetstream;
 use serde_json::Value;
 
 /// So many keys that it is worth it: each bucket begins with them, `zz.m00` and on, in the sequences up to here.
@@ -13,9 +14,31 @@ const MANY: u64 = 40;
 
 /// The line of a request for what was written to `bucket` from the sequence `from` on.
 fn follow(call: u64, bucket: Bucket, from: u64) -> String {
+    follow_far(call, bucket, from, 65_536)
+}
+
+/// The same for so many bytes.
+fn follow_far(call: u64, bucket: Bucket, from: u64, bytes: u64) -> String {
     format!(
-        r#"in bulk #{call} $JS.API.DIRECT.GET.KV_{bucket} {{"seq":{from},"batch":8000,"max_bytes":4194304}}"#
+        r#"in bulk #{call} $JS.API.DIRECT.GET.KV_{bucket} {{"seq":{from},"batch":8000,"max_bytes":{bytes}}}"#
     )
+}
+
+/// The line of a request for the newest write that is left of what was known: it has the sequence `newest`.
+fn check(call: u64, bucket: Bucket, newest: u64) -> String {
+    format!(
+        r#"in bulk #{call} $JS.API.DIRECT.GET.KV_{bucket} {{"seq":{newest},"batch":2,"max_bytes":65536}}"#
+    )
+}
+
+/// The line of the question whether anything is there from the sequence `from` on.
+fn ask_for_next(call: u64, bucket: Bucket, from: u64) -> String {
+    format!(r#"#{call} $JS.API.STREAM.MSG.GET.KV_{bucket} {{"seq":{from},"next_by_subj":"$KV.{bucket}.>"}}"#)
+}
+
+/// Those of the messages that the bus sends from the sequence `from` on.
+fn from(from: u64, messages: &[Message]) -> Vec<Message> {
+    messages.iter().filter(|message| message.sequence >= from).cloned().collect()
 }
 
 /// The line of a request for the values of keys of `bucket`.
@@ -109,12 +132,12 @@ fn a_bucket_is_followed_to_its_end_and_from_there_the_next_time() {
     // Nothing has changed.
     play.ask("b", r#"{"what":"applied"}"#).is([look(22, Applied)]);
     assert_eq!(body(&play.answer(22, look_of(1, MANY + 2, MANY + 5)).lines(), "b"), first);
-    // A key was written again, and another one deleted.
+    // A key was written again, and another one deleted. What was known before them, a little of it, comes too.
     play.ask("c", r#"{"what":"applied"}"#).is([look(23, Applied)]);
-    play.answer(23, look_of(1, MANY + 2, MANY + 7)).is([follow(24, Applied, MANY + 5)]);
+    play.answer(23, look_of(1, MANY + 2, MANY + 7)).is([follow(24, Applied, MANY - 5)]);
     let deletion = Message { deleted: true, ..message(Applied, "n1.a", MANY + 7, "") };
-    let since = vec![message(Applied, "n1.b", MANY + 6, "6"), deletion];
-    let answer = body(&play.last_parts(24, Applied, since, MANY + 2), "c");
+    let since = many_and(Applied, [message(Applied, "n1.b", MANY + 6, "6"), deletion]);
+    let answer = body(&play.last_parts(24, Applied, from(MANY - 5, &since), MANY + 2), "c");
     assert_eq!((keys(&answer), &answer["entries"][0]["value"]), (vec!["n1.b"], &6.into()));
 }
 
@@ -139,14 +162,43 @@ fn a_survey_reads_no_value_of_a_bucket_that_is_followed() {
 }
 
 #[test]
-fn a_part_that_ends_early_is_gone_on_behind() {
+fn a_part_that_ends_early_is_gone_on_behind_and_with_more_where_it_came_quickly() {
     let mut play = serving_in_bulk();
     play.ask("a", r#"{"what":"applied"}"#).is([look(19, Applied)]);
     play.answer(19, look_of(1, MANY + 1, MANY + 5)).is([follow(20, Applied, 1)]);
-    assert_eq!(play.parts(20, many_and(Applied, []), 1, None), [follow(21, Applied, MANY + 1)]);
-    let rest = vec![message(Applied, "n1.a", MANY + 5, "5")];
-    let answer = play.last_parts(21, Applied, rest, MANY + 1);
+    let all = many_and(Applied, [message(Applied, "n1.a", MANY + 5, "5")]);
+    let asked = play.parts(20, many_and(Applied, []), 1, None);
+    assert_eq!(asked, [follow_far(21, Applied, MANY - 7, 4 * 65_536)]);
+    let answer = play.last_parts(21, Applied, from(MANY - 7, &all), MANY + 1);
     assert_eq!(keys(&body(&answer, "a")), ["n1.a"]);
+}
+
+#[test]
+fn what_has_come_is_kept_though_the_rest_does_not_and_less_is_asked_for_on_a_slow_line() {
+    let mut play = serving_in_bulk();
+    play.ask("a", r#"{"what":"applied"}"#).is([look(19, Applied)]);
+    play.answer(19, look_of(1, MANY, MANY)).is([follow(20, Applied, 1)]);
+    let all = many_and(Applied, []);
+    let mut after = 0;
+    for message in &all[..9] {
+        let part = Part::Message { message: message.clone(), after };
+        play.tell_after(400, Event::Part { call: 20, part }).nothing();
+        after = message.sequence;
+    }
+    // The time is up in the middle of the part, and somebody asks again.
+    let words = "not read within 4 s: bucket mesh-provisioner_applied was read up to its write 9 of 40: ask again, for less at a time, or look at the load of the nats-server";
+    play.due_in(400..=400)
+        .is([format!("warn: answered 504: {words}"), format!("to _INBOX.a: 504 timeout: {words}")]);
+    play.ask("b", r#"{"what":"applied"}"#).is([look(21, Applied)]);
+    play.answer(21, look_of(1, MANY, MANY)).is([follow(22, Applied, 2)]);
+    let part = |at: usize, after| Part::Message { message: all[at].clone(), after };
+    play.tell(Event::Part { call: 22, part: part(1, 0) }).nothing();
+    for at in 2..12 {
+        play.tell_after(60, Event::Part { call: 22, part: part(at, all[at - 1].sequence) }).nothing();
+    }
+    let end = Part::End { left_out: 28, after: 12, up_to: None };
+    play.tell(Event::Part { call: 22, part: end }).is([follow_far(23, Applied, 5, 32_768)]);
+    body(&play.last_parts(23, Applied, from(5, &all), MANY), "b");
 }
 
 #[test]
@@ -169,10 +221,10 @@ fn what_was_written_during_the_read_is_read_too() {
     play.ask("a", r#"{"what":"applied"}"#).is([look(19, Applied)]);
     play.answer(19, look_of(1, MANY + 1, MANY + 5)).is([follow(20, Applied, 1)]);
     let parts = many_and(Applied, [two()[1].clone()]);
-    assert_eq!(play.parts(20, parts, 0, None), [look(21, Applied)]);
-    play.answer(21, look_of(1, MANY + 2, MANY + 6)).is([follow(22, Applied, MANY + 6)]);
-    let since = vec![message(Applied, "n1.b", MANY + 6, "6")];
-    let answer = body(&play.last_parts(22, Applied, since, MANY + 2), "a");
+    assert_eq!(play.parts(20, parts.clone(), 0, None), [look(21, Applied)]);
+    play.answer(21, look_of(1, MANY + 2, MANY + 6)).is([follow(22, Applied, MANY - 6)]);
+    let since: Vec<Message> = parts.into_iter().chain([message(Applied, "n1.b", MANY + 6, "6")]).collect();
+    let answer = body(&play.last_parts(22, Applied, from(MANY - 6, &since), MANY + 2), "a");
     assert_eq!((keys(&answer), &answer["as_of"]["sequence"]), (vec!["n1.a", "n1.b"], &(MANY + 6).into()));
 }
 
@@ -182,49 +234,90 @@ fn a_key_that_was_written_and_went_before_it_was_read_is_not_given_as_it_was_bef
     play.ask_for_applied("a", 19, &two());
     // The look shows a later write of n1.a, which is gone when it is read, and another key in its place.
     play.ask("b", r#"{"what":"applied"}"#).is([look(22, Applied)]);
-    play.answer(22, look_of(1, MANY + 2, MANY + 6)).is([follow(23, Applied, MANY + 5)]);
-    let since = vec![message(Applied, "n1.c", MANY + 7, "7")];
-    // The last write that was known is gone too, and its key was not written since: all is read again.
-    assert_eq!(play.parts(23, since.clone(), 0, None), [follow(24, Applied, 1)]);
-    let all = many_and(Applied, [two()[0].clone(), since[0].clone()]);
-    assert_eq!(keys(&body(&play.last_parts(24, Applied, all, MANY + 2), "b")), ["n1.b", "n1.c"]);
-    // The same of a key that was not the last: the number of messages tells.
-    play.ask("c", r#"{"what":"applied"}"#).is([look(26, Applied)]);
-    play.answer(26, look_of(1, MANY + 2, MANY + 8)).is([follow(27, Applied, MANY + 7)]);
-    let since = vec![since[0].clone(), message(Applied, "n1.d", MANY + 9, "9")];
-    assert_eq!(play.parts(27, since.clone(), 0, None), [look(28, Applied)]);
-    play.answer(28, look_of(1, MANY + 2, MANY + 9)).is([follow(29, Applied, 1)]);
-    let all = many_and(Applied, since);
-    assert_eq!(keys(&body(&play.last_parts(29, Applied, all, MANY + 2), "c")), ["n1.c", "n1.d"]);
+    play.answer(22, look_of(1, MANY + 2, MANY + 6)).is([follow(23, Applied, MANY - 5)]);
+    let all = many_and(Applied, [two()[0].clone(), message(Applied, "n1.c", MANY + 7, "7")]);
+    // The last write that was known is gone too, and its key was not written since.
+    assert_eq!(play.parts(23, from(MANY - 5, &all), 0, None), [check(24, Applied, MANY + 5)]);
+    assert_eq!(play.parts(24, from(MANY + 5, &all), 0, None), [follow(25, Applied, 1)]);
+    let answer = body(&play.last_parts(25, Applied, all, MANY + 2), "b");
+    assert_eq!(keys(&answer), ["n1.b", "n1.c"]);
 }
 
 #[test]
-fn a_bucket_that_is_not_what_it_was_is_read_from_the_start() {
+fn a_restored_bucket_is_read_from_the_start_whatever_was_written_since() {
+    // Each list is what the bucket holds after it was restored from a time before n1.b and n1.a were written.
+    let write = |key: &str, at: u64| message(Applied, key, MANY + at, "new");
+    let restored = [
+        // The last sequence that was known is another key's.
+        vec![write("n1.c", 5), write("n1.d", 6)],
+        // It is gone, and its key was written since; that of another one is gone too, and it was not.
+        vec![write("n1.c", 4), write("n1.a", 6)],
+        // Of all that was known of the time after the copy, only what was written again is left.
+        vec![write("n1.a", 8), write("n1.c", 9)],
+    ];
+    for since in restored {
+        let mut play = serving_in_bulk();
+        play.ask_for_applied("a", 19, &two());
+        let all = many_and(Applied, since);
+        let (messages, last) = (all.len() as u64, all[all.len() - 1].sequence);
+        play.ask("b", r#"{"what":"applied"}"#).is([look(22, Applied)]);
+        let mut asked = play.answer(22, look_of(1, messages, last)).lines();
+        let mut call = 23;
+        while asked != [follow(call, Applied, 1)] {
+            assert!(call < 28, "it does not read all again: {asked:?}");
+            let seq = asked[0].split_once("\"seq\":").unwrap_or_else(|| panic!("{asked:?}")).1;
+            let seq: u64 = seq.split(',').next().unwrap().parse().unwrap();
+            asked = play.parts(call, from(seq, &all), 0, None);
+            call += 1;
+        }
+        let answer = body(&play.last_parts(call, Applied, all.clone(), messages), "b");
+        let mut expected: Vec<&str> =
+            all.iter().skip(40).map(|message| message.subject.rsplit_once("applied.").unwrap().1).collect();
+        expected.sort_unstable();
+        assert_eq!(keys(&answer), expected);
+        assert!(answer["entries"].to_string().matches("\"text\":\"new\"").count() == expected.len());
+    }
+}
+
+#[test]
+fn a_bucket_that_was_filled_anew_up_to_the_same_sequences_is_read_from_the_start() {
+    // A bucket in memory whose server was started again: all keys were written again, the last one twice.
     let mut play = serving_in_bulk();
-    play.ask_for_applied("a", 19, &two());
-    // Restored from before the last write that was known, and written since: as many keys as it should have.
+    play.ask_for_applied("a", 19, &[]);
     play.ask("b", r#"{"what":"applied"}"#).is([look(22, Applied)]);
-    play.answer(22, look_of(1, MANY + 3, MANY + 6)).is([follow(23, Applied, MANY + 5)]);
-    let other = message(Applied, "n1.c", MANY + 6, "6");
-    assert_eq!(play.parts(23, vec![other.clone()], 0, None), [follow(24, Applied, 1)]);
-    let all = many_and(Applied, [message(Applied, "n1.a", MANY + 4, "4"), two()[0].clone()]);
-    let mut all: Vec<Message> = all.into_iter().chain([other]).collect();
-    all.sort_by_key(|message| message.sequence);
-    let answer = body(&play.last_parts(24, Applied, all, MANY + 3), "b");
-    assert_eq!((keys(&answer), &answer["entries"][0]["value"]), (vec!["n1.a", "n1.b", "n1.c"], &4.into()));
-    // The last write that was known is there, and is another one.
-    play.ask("d", r#"{"what":"applied"}"#).is([look(26, Applied)]);
-    play.answer(26, look_of(1, MANY + 3, MANY + 7)).is([follow(27, Applied, MANY + 6)]);
-    let others = vec![message(Applied, "n1.b", MANY + 6, "6"), message(Applied, "n1.c", MANY + 7, "7")];
-    assert_eq!(play.parts(27, others.clone(), 0, None), [follow(28, Applied, 1)]);
-    let all = many_and(Applied, [message(Applied, "n1.a", MANY + 4, "4")]);
-    let all = all.into_iter().chain(others).collect();
-    body(&play.last_parts(28, Applied, all, MANY + 3), "d");
-    // Nothing was written since, but the last write is another one.
-    play.ask("c", r#"{"what":"applied"}"#).is([look(30, Applied)]);
-    let restored =
-        String::from_utf8(look_of(1, MANY + 3, MANY + 7)).unwrap().replace(AT, "2026-11-29T13:00:00Z");
-    play.answer(30, restored.into_bytes()).is([follow(31, Applied, 1)]);
+    let later = "2026-11-29T14:00:00Z";
+    let seen = String::from_utf8(look_of(1, MANY, MANY + 1)).unwrap().replace(AT, later);
+    play.answer(22, seen.clone().into_bytes()).is([follow(23, Applied, MANY - 7)]);
+    let mut all = many_and(Applied, []);
+    for message in &mut all {
+        later.clone_into(&mut message.at);
+    }
+    let last = all.last_mut().unwrap();
+    last.sequence += 1;
+    assert_eq!(play.parts(23, from(MANY - 7, &all), 0, None), [follow(24, Applied, 1)]);
+    assert_eq!(play.parts(24, all, 0, None), [look(25, Applied)]);
+    let answer = body(&play.answer(25, seen.into_bytes()).lines(), "b");
+    assert!(answer["entries"].as_array().unwrap().iter().all(|entry| entry["at"] == later), "{answer}");
+}
+
+#[test]
+fn what_is_known_is_not_given_when_only_the_oldest_write_tells_that_it_is_of_another_bucket() {
+    // Everything that was at hand of the newest writes was written again; the numbers are as they should be.
+    let mut play = serving_in_bulk();
+    play.ask_for_applied("a", 19, &[]);
+    play.ask("b", r#"{"what":"applied"}"#).is([look(22, Applied)]);
+    let seen = |first: &str| {
+        let seen = String::from_utf8(look_of(1, MANY, 2 * MANY)).unwrap();
+        seen.replace(&format!(r#""first_ts":"{AT}""#), &format!(r#""first_ts":"{first}""#)).into_bytes()
+    };
+    play.answer(22, seen("2026-11-29T14:00:00Z")).is([follow(23, Applied, MANY - 7)]);
+    let again = (2..=MANY).map(|at| message(Applied, &format!("zz.m{at:02}"), MANY + at, "1"));
+    let again: Vec<Message> = again.collect();
+    assert_eq!(play.parts(23, again.clone(), 0, None), [check(24, Applied, 1)]);
+    let first = message(Applied, "zz.m01", 1, "0");
+    let all: Vec<Message> = [first].into_iter().chain(again).collect();
+    assert_eq!(play.parts(24, all[..2].to_vec(), 38, None), [look(25, Applied)]);
+    play.answer(25, seen("2026-11-29T14:00:00Z")).is([follow(26, Applied, 1)]);
 }
 
 #[test]
@@ -232,15 +325,35 @@ fn a_server_that_does_not_know_the_newest_writes_is_asked_again_and_not_for_ever
     let mut play = serving_in_bulk();
     play.ask("a", r#"{"what":"applied"}"#).is([look(19, Applied)]);
     play.answer(19, look_of(1, MANY + 1, MANY + 5)).is([follow(20, Applied, 1)]);
-    assert_eq!(play.parts(20, many_and(Applied, []), 0, None), [follow(21, Applied, MANY + 1)]);
-    let nothing = |call: u64| Event::Part { call, part: Part::Unusable("404 Message Not Found".to_owned()) };
-    for call in 21..28 {
-        play.tell(nothing(call)).is([follow(call + 1, Applied, MANY + 1)]);
+    let newest = || message_of(Applied, "n1.a", MANY + 5, "5");
+    assert_eq!(play.parts(20, many_and(Applied, []), 0, None), [ask_for_next(21, Applied, MANY + 1)]);
+    for call in (21..37).step_by(2) {
+        play.answer(call, newest()).is([follow(call + 1, Applied, MANY - 7)]);
+        let known = from(MANY - 7, &many_and(Applied, []));
+        assert_eq!(play.parts(call + 1, known, 0, None), [ask_for_next(call + 2, Applied, MANY + 1)]);
     }
-    play.tell(nothing(28)).is([
-        "info: bucket mesh-provisioner_applied is read one by one for 15 minutes, since a read in bulk was of no use: the server that answered does not know the newest writes, or they are gone".to_owned(),
-        list(29, Applied),
+    play.answer(37, newest()).is([
+        "info: bucket mesh-provisioner_applied is read one by one for 15 minutes, since a read in bulk was of no use: the server that answered does not know the newest writes".to_owned(),
+        list(38, Applied),
     ]);
+}
+
+#[test]
+fn following_goes_on_when_the_newest_write_is_gone() {
+    let mut play = serving_in_bulk();
+    play.ask("a", r#"{"what":"applied"}"#).is([look(19, Applied)]);
+    play.answer(19, look_of(1, MANY, MANY + 1)).is([follow(20, Applied, 1)]);
+    assert_eq!(play.parts(20, many_and(Applied, []), 0, None), [ask_for_next(21, Applied, MANY + 1)]);
+    play.answer(21, jetstream::no_message()).is([look(22, Applied)]);
+    let answer = body(&play.answer(22, look_of(1, MANY, MANY + 1)).lines(), "a");
+    assert_eq!((asking::keys(&answer).len(), &answer["as_of"]["sequence"]), (40, &(MANY + 1).into()));
+    // From there it goes on.
+    play.ask("b", r#"{"what":"applied"}"#).is([look(23, Applied)]);
+    body(&play.answer(23, look_of(1, MANY, MANY + 1)).lines(), "b");
+    play.ask("c", r#"{"what":"applied"}"#).is([look(24, Applied)]);
+    play.answer(24, look_of(1, MANY + 1, MANY + 2)).is([follow(25, Applied, MANY - 7)]);
+    let all = many_and(Applied, [message(Applied, "n1.a", MANY + 2, "2")]);
+    assert_eq!(keys(&body(&play.last_parts(25, Applied, from(MANY - 7, &all), MANY + 1), "c")), ["n1.a"]);
 }
 
 #[test]
@@ -292,15 +405,14 @@ fn a_bucket_that_never_holds_still_is_listed() {
     play.ask("a", r#"{"what":"applied"}"#).is([look(19, Applied)]);
     play.answer(19, look_of(1, MANY, MANY)).is([follow(20, Applied, 1)]);
     assert_eq!(play.parts(20, many_and(Applied, []), 0, None), [look(21, Applied)]);
-    let write = |at: u64| message(Applied, "n1.a", MANY + at, "1");
-    for at in 1..=6 {
-        let call = 19 + 2 * at;
-        play.answer(call, look_of(1, MANY + 1, MANY + at)).is([follow(call + 1, Applied, MANY + at)]);
-        assert_eq!(play.parts(call + 1, vec![write(at)], 0, None), [look(call + 2, Applied)]);
+    let mut all = many_and(Applied, []);
+    for at in 1..=8 {
+        let (call, known) = (19 + 2 * at, all[all.len() - 8].sequence);
+        play.answer(call, look_of(1, MANY + at, MANY + at)).is([follow(call + 1, Applied, known)]);
+        all.push(message(Applied, &format!("n1.m{at}"), MANY + at, "1"));
+        assert_eq!(play.parts(call + 1, from(known, &all), 0, None), [look(call + 2, Applied)]);
     }
-    play.answer(33, look_of(1, MANY + 1, MANY + 7)).is([follow(34, Applied, MANY + 7)]);
-    assert_eq!(play.parts(34, vec![write(7)], 0, None), [look(35, Applied)]);
-    play.answer(35, look_of(1, MANY + 1, MANY + 8)).is([list(36, Applied)]);
+    play.answer(37, look_of(1, MANY + 9, MANY + 9)).is([list(38, Applied)]);
 }
 
 #[test]
@@ -414,21 +526,6 @@ fn without_the_right_everything_is_read_one_by_one() {
         ),
         list(21, Applied),
     ]);
-}
-
-#[test]
-fn a_page_that_waits_long_for_its_keys_in_bulk_is_listed_and_so_are_those_behind_it() {
-    let mut play = serving_in_bulk();
-    play.ask("a", r#"{"what":"applied"}"#).is([look(19, Applied)]);
-    play.ask("b", r#"{"what":"applied","limit":1}"#).nothing();
-    play.answer(19, look_of(1, MANY, MANY)).is([follow(20, Applied, 1)]);
-    for (message, after) in many_and(Applied, []).into_iter().zip(0..3) {
-        play.tell_after(500, Event::Part { call: 20, part: Part::Message { message, after } }).lines();
-    }
-    // Both have left; the part that still comes is nobody's.
-    for call in [21, 22] {
-        body(&play.answer(call, keys_of(Applied, &[])).lines(), if call == 21 { "a" } else { "b" });
-    }
 }
 
 #[test]

@@ -13,3 +13,4 @@ mod pass;
 mod replies;
 mod services;
 mod stopping;
+mod stream_checks;

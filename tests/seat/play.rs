@@ -71,6 +71,7 @@ impl Play {
             started: AT.to_owned(),
             every: Duration::from_secs(3600),
             reply_prefixes: Vec::new(),
+            check_every: Duration::from_secs(36_000),
             few_keys: 32,
             inbox: "SECRET".to_owned(),
             jitter_seed: 0,
@@ -240,7 +241,7 @@ pub(crate) fn pong(id: &str, version: &str) -> String {
 pub(crate) fn keys_of(bucket: Bucket, keys: &[&str]) -> Vec<u8> {
     let subjects: Vec<String> =
         keys.iter().map(|key| format!("{}{key}", Kv::new(bucket.name()).subject_prefix())).collect();
-    jetstream::page(&subjects, 0, subjects.len(), (subjects.len() as u64, AT))
+    jetstream::page(&subjects, 0, subjects.len(), (1, AT), (subjects.len() as u64, AT))
 }
 
 /// The line of a look at the stream of `bucket`.
@@ -250,8 +251,9 @@ pub(crate) fn look(call: u64, bucket: Bucket) -> String {
 
 /// The answer to a look: a stream that keeps so much of each key, with so many messages, last written at `last`.
 pub(crate) fn look_of(history: i64, messages: u64, last: u64) -> Vec<u8> {
+    let first = if messages > 0 { 1 } else { last + 1 };
     format!(
-        r#"{{"created":"2026-11-01T00:00:00Z","config":{{"max_msgs_per_subject":{history}}},"state":{{"messages":{messages},"bytes":{},"last_seq":{last},"last_ts":"{AT}"}}}}"#,
+        r#"{{"created":"2026-11-01T00:00:00Z","config":{{"max_msgs_per_subject":{history}}},"state":{{"messages":{messages},"bytes":{},"first_seq":{first},"first_ts":"{AT}","last_seq":{last},"last_ts":"{AT}"}}}}"#,
         messages * 100
     )
     .into_bytes()

@@ -37,7 +37,8 @@ pub(crate) fn answer(bus: &Bus, request: &Outgoing, known: u64, most_bytes: usiz
             let asked_for = |version: &&Version| {
                 std::str::from_utf8(&version.key.bytes).is_ok_and(|key| keys.contains(key))
             };
-            let found: Vec<&Version> = newest(stream, known).filter(asked_for).collect();
+            let mut found: Vec<&Version> = newest(stream, known).filter(asked_for).collect();
+            found.sort_unstable_by_key(|version| version.sequence);
             let up_to = stored(stream, known).map(|version| version.sequence).max().unwrap_or_default();
             Ok(parts(&found, batch, max_bytes.min(most_bytes), Some(up_to), "404 No Results"))
         }
@@ -45,8 +46,9 @@ pub(crate) fn answer(bus: &Bus, request: &Outgoing, known: u64, most_bytes: usiz
             if !stream.may_be_followed() {
                 return Err(format!("it follows {bucket}, which keeps too much for that"));
             }
-            let found: Vec<&Version> =
+            let mut found: Vec<&Version> =
                 newest(stream, known).filter(|version| version.sequence >= seq).collect();
+            found.sort_unstable_by_key(|version| version.sequence);
             Ok(parts(&found, batch, max_bytes.min(most_bytes), None, "404 Message Not Found"))
         }
     }

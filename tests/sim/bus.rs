@@ -45,6 +45,35 @@ pub(crate) struct Stream {
     /// Where the newest version of each key stands, by the key's bytes.
     newest: BTreeMap<Vec<u8>, usize>,
     last_sequence: u64,
+    /// Its last write as it showed it from a step on: the step, the sequence and the time.
+    lasts: Vec<(u64, u64, String)>,
+}
+
+/// What a bucket held when somebody made a copy of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Backup {
+    newest: Vec<Version>,
+    last_sequence: u64,
+    last_time: String,
+}
+
+impl Default for Backup {
+    fn default() -> Self {
+        Backup { newest: Vec::new(), last_sequence: 0, last_time: NEVER.to_owned() }
+    }
+}
+
+impl Backup {
+    /// The sequence of the last write.
+    pub(crate) const fn last_sequence(&self) -> u64 {
+        self.last_sequence
+    }
+
+    /// The keys that were written after another copy was made.
+    pub(crate) fn written_after(&self, other: &Backup) -> Vec<Key> {
+        let since = self.newest.iter().filter(|version| version.sequence > other.last_sequence);
+        since.map(|version| version.key.clone()).collect()
+    }
 }
 
 /// What a write of the seat did, or why it must not have been.
@@ -59,6 +88,47 @@ impl Stream {
     /// Whether a read of all that was written since a sequence is of any use, and not too much.
     pub(crate) const fn may_be_followed(&self) -> bool {
         self.history == 1 && self.other_bytes == 0
+    }
+
+    /// A copy of all that it holds.
+    pub(crate) fn backup(&self) -> Backup {
+        Backup {
+            newest: self.newest().cloned().collect(),
+            last_sequence: self.last_sequence,
+            last_time: self.last_time().to_owned(),
+        }
+    }
+
+    /// It holds what it held when the copy was made, and nothing that was written since. No number tells: not even
+    /// the time at which it was made.
+    pub(crate) fn restore(&mut self, backup: &Backup, step: u64) {
+        let lost: Vec<Key> = self.newest().map(|version| version.key.clone()).collect();
+        for key in &lost {
+            if !backup.newest.iter().any(|version| version.key.bytes == key.bytes) {
+                self.expire(key, step);
+            }
+        }
+        for version in &backup.newest {
+            self.push(Version { from: step, until: u64::MAX, ..version.clone() });
+        }
+        self.last_sequence = backup.last_sequence;
+        self.lasts.push((step, backup.last_sequence, backup.last_time.clone()));
+    }
+
+    /// All that it holds is purged; or it is made anew, and counts from 1 again.
+    pub(crate) fn purge(&mut self, is_made_anew: bool, step: u64) {
+        let purged = Backup {
+            newest: Vec::new(),
+            last_sequence: self.last_sequence,
+            last_time: self.last_time().to_owned(),
+        };
+        self.restore(&if is_made_anew { Backup::default() } else { purged }, step);
+    }
+
+    /// What it may show as its last write to whoever asked at the step `from`: what was so then, and since.
+    pub(crate) fn lasts(&self, from: u64) -> &[(u64, u64, String)] {
+        let then = self.lasts.iter().rposition(|(step, ..)| *step < from).unwrap_or_default();
+        &self.lasts[then..]
     }
 
     fn push(&mut self, version: Version) {
@@ -87,11 +157,12 @@ impl Stream {
             sequence,
             headers,
             data,
-            time,
+            time: time.clone(),
             deleted,
             from: step,
             until: u64::MAX,
         });
+        self.lasts.push((step, sequence, time));
         sequence
     }
 
@@ -111,24 +182,30 @@ impl Stream {
         self.push(gone);
     }
 
-    /// The newest message whose subject matches `pattern`.
-    fn last_by(&self, pattern: &[u8]) -> Option<&Version> {
-        if !is_pattern(pattern) {
-            let at = self.newest.get(pattern)?;
-            return Some(&self.versions[*at]).filter(|version| version.sequence > 0);
-        }
-        self.newest()
-            .filter(|version| matches(pattern, &version.key.bytes))
-            .max_by_key(|version| version.sequence)
+    /// The newest message of a key.
+    fn last_by(&self, key: &[u8]) -> Option<&Version> {
+        let at = self.newest.get(key)?;
+        Some(&self.versions[*at]).filter(|version| version.sequence > 0)
+    }
+
+    /// The sequence and the time of the oldest message.
+    fn first(&self) -> (u64, &str) {
+        let first = self.newest().min_by_key(|version| version.sequence);
+        first.map_or((self.last_sequence + 1, NEVER), |first| (first.sequence, &first.time))
+    }
+
+    /// The first message from a sequence on.
+    fn next(&self, from: u64) -> Option<&Version> {
+        self.newest().filter(|version| version.sequence >= from).min_by_key(|version| version.sequence)
     }
 
     fn last_time(&self) -> &str {
-        self.versions
-            .iter()
-            .rfind(|version| version.sequence > 0)
-            .map_or("0001-01-01T00:00:00Z", |last| &last.time)
+        self.lasts.last().map_or(NEVER, |(_, _, time)| time)
     }
 }
+
+/// The time of the last write of a stream that had none.
+const NEVER: &str = "0001-01-01T00:00:00Z";
 
 pub(crate) fn is_pattern(subject: &[u8]) -> bool {
     subject.split(|byte| *byte == b'.').any(|token| token == b"*" || token == b">")
@@ -169,6 +246,7 @@ impl Bus {
             versions: Vec::new(),
             newest: BTreeMap::new(),
             last_sequence: 0,
+            lasts: vec![(0, 0, NEVER.to_owned())],
         });
         Bus { streams, page, step: 0, clock: 1_000_000 }
     }
@@ -217,14 +295,20 @@ impl Bus {
         let stream = self.stream(bucket);
         let messages = stream.newest().count();
         let bytes = stream.newest().map(Version::bytes).sum::<usize>() as u64 + stream.other_bytes;
+        let (first_sequence, first_time) = stream.first();
         json!({
             "type": "io.nats.jetstream.api.v1.stream_info_response",
-            "config": {"name": Kv::new(bucket.name()).stream(), "max_msgs_per_subject": stream.history},
+            "config": {
+                "name": Kv::new(bucket.name()).stream(),
+                "subjects": [format!("{}>", Kv::new(bucket.name()).subject_prefix())],
+                "max_msgs_per_subject": stream.history,
+            },
             "created": jetstream::CREATED,
             "state": {
                 "messages": messages,
                 "bytes": bytes,
-                "first_seq": stream.newest().map(|version| version.sequence).min().unwrap_or_default(),
+                "first_seq": first_sequence,
+                "first_ts": first_time,
                 "last_seq": stream.last_sequence,
                 "last_ts": stream.last_time(),
             },
@@ -253,19 +337,31 @@ impl Bus {
         let from = body.offset.min(matching.len());
         let to = (from + page).min(matching.len());
         let last = (stream.last_sequence, stream.last_time());
-        Ok(jetstream::page(&matching[from..to], from, matching.len(), last))
+        Ok(jetstream::page(&matching[from..to], from, matching.len(), stream.first(), last))
     }
 
     fn get(&mut self, bucket: Bucket, body: &[u8]) -> Verdict<Vec<u8>> {
         #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Body {
-            last_by_subj: String,
+        #[serde(untagged, deny_unknown_fields)]
+        enum Body {
+            Last { last_by_subj: String },
+            Next { seq: u64, next_by_subj: String },
         }
         let body: Body = serde_json::from_slice(body).map_err(|why| format!("bad STREAM.MSG.GET: {why}"))?;
         let prefix = Kv::new(bucket.name()).subject_prefix();
-        let pattern = body.last_by_subj.strip_prefix(&prefix).ok_or("a key of another bucket")?;
-        let Some(version) = self.stream(bucket).last_by(pattern.as_bytes()) else {
+        let stream = self.stream(bucket);
+        let found = match &body {
+            Body::Last { last_by_subj } => {
+                let key = last_by_subj.strip_prefix(&prefix).ok_or("a key of another bucket")?;
+                if is_pattern(key.as_bytes()) {
+                    return Err(format!("it asks for {key:?}, which brings other keys"));
+                }
+                stream.last_by(key.as_bytes())
+            }
+            Body::Next { seq, next_by_subj } if *next_by_subj == format!("{prefix}>") => stream.next(*seq),
+            Body::Next { next_by_subj, .. } => return Err(format!("it asks for all of {next_by_subj:?}")),
+        };
+        let Some(version) = found else {
             return Ok(jetstream::no_message());
         };
         Ok(jetstream::message(&jetstream::Stored {

@@ -73,6 +73,12 @@ pub(crate) struct Faults {
     /// How often somebody else writes the registry, and nodes write their own.
     pub(crate) registry_writes: usize,
     pub(crate) node_writes: usize,
+    /// How often a bucket is copied, and becomes again what it was when it was copied last; how often its newest
+    /// write goes without another one.
+    pub(crate) restores: usize,
+    pub(crate) newest_expires: usize,
+    /// How often the registry is purged or made anew.
+    pub(crate) purges: usize,
 }
 
 impl Faults {
@@ -104,6 +110,9 @@ impl Faults {
             sleeps: count(dice, 4),
             registry_writes: count(dice, 30),
             node_writes: count(dice, 60),
+            restores: count(dice, 4),
+            newest_expires: count(dice, 6),
+            purges: count(dice, 3),
         }
     }
 }

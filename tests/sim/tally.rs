@@ -19,6 +19,8 @@ pub(crate) struct Tally {
     pub(crate) bulk_breaks: u64,
     /// How often the seat wanted to be woken at once, to go on with something long.
     pub(crate) slices: u64,
+    /// How often a bucket became what it was when it was copied.
+    pub(crate) restores: u64,
     pub(crate) simulated: Duration,
 }
 
@@ -34,6 +36,7 @@ impl Tally {
             followed: self.followed + other.followed,
             bulk_breaks: self.bulk_breaks + other.bulk_breaks,
             slices: self.slices + other.slices,
+            restores: self.restores + other.restores,
             simulated: self.simulated + other.simulated,
         }
     }

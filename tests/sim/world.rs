@@ -11,13 +11,14 @@ mod happening;
 mod plan;
 
 use crate::batch::DIRECT_GET;
-use crate::bus::{Bus, Verdict};
+use crate::bus::{Backup, Bus, Verdict};
 use crate::dice::Dice;
 use crate::faults::Faults;
 use crate::tally::Tally;
 use awaited::Awaited;
 use happening::{Happening, Off};
 use mesh_jetstream::message::Outgoing;
+use mesh_model::bucket::Bucket;
 use mesh_provisioner::seat::{Action, Event, Health, Seat, Settings};
 use mesh_provisioner::wire::request::Ask;
 use mesh_service::identity::Identity;
@@ -27,6 +28,12 @@ use std::time::Duration;
 /// Within this time after the last fault the registry is right: the longest wait between two passes, and the time in
 /// which a pass that was under way can fail.
 pub(crate) const GETS_WELL: Duration = Duration::from_secs(75);
+
+/// Within this time a pass that somebody asked for is over.
+const PASSED: Duration = Duration::from_secs(15);
+
+/// Within this time a change of the registry is noticed.
+const NOTICED: Duration = Duration::from_secs(60);
 
 /// The longest wait of whoever tells the seat to stop.
 const STOPPED: Duration = Duration::from_secs(5);
@@ -76,6 +83,8 @@ pub(crate) struct World<'a> {
     dice: Dice,
     faults: Faults,
     bus: Bus,
+    /// What somebody copied of each bucket.
+    backups: BTreeMap<Bucket, Backup>,
     /// After how many bytes a server ends a batch, whatever was asked for.
     batch_bytes: usize,
     /// Whether buckets may have many keys.
@@ -111,6 +120,7 @@ pub(crate) fn settings(seed: u64) -> Settings {
         started: "2026-11-29T13:26:00Z".to_owned(),
         every: Duration::from_secs(*dice.pick(&[20, 60, 3600])),
         reply_prefixes: Vec::new(),
+        check_every: Duration::from_secs(50),
         few_keys: *dice.pick(&[0, 0, 0, 0, 3, 32]),
         inbox: "SECRET".to_owned(),
         jitter_seed: dice.roll(),
@@ -137,6 +147,7 @@ pub(crate) fn run(seed: u64, seat: &mut dyn Machine) -> Verdict<Tally> {
         dice,
         faults,
         bus: Bus::new(page),
+        backups: BTreeMap::new(),
         batch_bytes,
         is_large,
         now: Duration::ZERO,
@@ -334,9 +345,16 @@ impl World<'_> {
                     | Happening::Follow(..)
             )
         });
+        // What is amiss is noticed, however long the time between two passes is. Only where somebody changed it again
+        // and again the seat waits, until it is told that this is over.
+        self.until(self.now + NOTICED)?;
+        for _ in 0..2 {
+            if self.seat.health(self.now).missing.iter().any(|missing| missing.contains("keeps changing")) {
+                self.tell(Event::Reload)?;
+                self.until(self.now + PASSED)?;
+            }
+        }
         let end = self.now + GETS_WELL;
-        // The hour is too long to wait for: somebody who repaired the bus asks for a pass.
-        self.tell(Event::Reload)?;
         self.until(end)?;
         let faults = self.bus.registry_faults();
         if !faults.is_empty() {

@@ -18,6 +18,7 @@ const FLOORS: [&[&str]; 13] = [
         "src/seat/topic.rs",
         "src/seat/peers.rs",
         "src/seat/link_state.rs",
+        "src/seat/check_schedule.rs",
         "src/seat/health_report.rs",
     ],
     &["src/seat/in_flight.rs"],

@@ -27,6 +27,8 @@ pub enum ApiError {
     },
     /// It answered something that is no answer of this API.
     Unreadable(String),
+    /// The stream is there and is no bucket: why.
+    NotABucket(String),
 }
 
 impl ApiError {
@@ -43,7 +45,7 @@ impl ApiError {
     pub const fn err_code(&self) -> Option<u32> {
         match self {
             ApiError::Refused { err_code, .. } => Some(*err_code),
-            ApiError::Unreadable(_) => None,
+            ApiError::Unreadable(_) | ApiError::NotABucket(_) => None,
         }
     }
 }
@@ -52,6 +54,7 @@ impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ApiError::Refused { err_code, description } => write!(f, "{description} ({err_code})"),
+            ApiError::NotABucket(why) => write!(f, "the stream is no bucket: {why}"),
             ApiError::Unreadable(why) => write!(f, "the bus gave an answer that cannot be read: {why}"),
         }
     }

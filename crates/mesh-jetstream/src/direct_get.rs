@@ -15,9 +15,6 @@ use serde::Serialize;
 /// How many bytes of messages one answer brings, about.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// The same for one that follows what was written: it is many messages long.
-const MAX_BYTES_FOLLOWED: usize = 4 * MAX_BYTES;
-
 /// Asks for the newest messages of `keys`.
 pub fn get(bucket: Kv<'_>, keys: &[&str]) -> Request {
     #[derive(Serialize)]
@@ -30,15 +27,16 @@ pub fn get(bucket: Kv<'_>, keys: &[&str]) -> Request {
     request(bucket, &Body { multi_last, batch: keys.len(), max_bytes: MAX_BYTES })
 }
 
-/// Asks for at most `messages` of `bucket` in the order in which they were written, from the sequence `from` on.
-pub fn after(bucket: Kv<'_>, from: u64, messages: usize) -> Request {
+/// Asks for at most `messages` of `bucket` in the order in which they were written, from the sequence `from` on, until
+/// they come to about `max_bytes`.
+pub fn after(bucket: Kv<'_>, from: u64, messages: usize, max_bytes: usize) -> Request {
     #[derive(Serialize)]
     struct Body {
         seq: u64,
         batch: usize,
         max_bytes: usize,
     }
-    request(bucket, &Body { seq: from, batch: messages, max_bytes: MAX_BYTES_FOLLOWED })
+    request(bucket, &Body { seq: from, batch: messages, max_bytes })
 }
 
 fn request(bucket: Kv<'_>, body: &impl Serialize) -> Request {
@@ -191,8 +189,8 @@ mod tests {
     #[test]
     fn what_was_written_is_followed_from_a_sequence_on() {
         assert_eq!(
-            String::from_utf8(after(Kv::new("orders"), 7, 2).body).unwrap(),
-            r#"{"seq":7,"batch":2,"max_bytes":4194304}"#
+            String::from_utf8(after(Kv::new("orders"), 7, 2, 4096).body).unwrap(),
+            r#"{"seq":7,"batch":2,"max_bytes":4096}"#
         );
     }
 

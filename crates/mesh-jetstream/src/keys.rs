@@ -5,6 +5,7 @@
 
 use crate::api::{ApiError, ErrorBody, STREAM_INFO};
 use crate::bucket::Kv;
+use crate::config::Config;
 use crate::message::{Headers, Request};
 use crate::named::Named;
 use crate::stream_info::State;
@@ -37,6 +38,8 @@ pub struct KeyPage {
     pub keys: Vec<String>,
     /// How many keys match in all.
     pub total: usize,
+    /// How many subjects the stream holds, keys or not, if that was said.
+    pub subjects: Option<usize>,
     /// How many bytes a message of the bucket takes on average; 0 if that is not known.
     pub mean_bytes: usize,
     /// The sequence of the bucket's last write.
@@ -55,12 +58,16 @@ pub fn parse(bucket: Kv<'_>, body: &[u8]) -> Result<KeyPage, ApiError> {
         #[serde(default)]
         total: usize,
         created: Option<String>,
+        config: Option<Named<Config>>,
         #[serde(borrow)]
         state: Option<Named<Stored<'a>>>,
     }
     #[derive(Deserialize)]
     struct Stored<'a> {
         messages: Option<u64>,
+        num_subjects: Option<usize>,
+        first_seq: Option<u64>,
+        first_ts: Option<String>,
         last_seq: u64,
         #[serde(default)]
         bytes: u64,
@@ -77,24 +84,32 @@ pub fn parse(bucket: Kv<'_>, body: &[u8]) -> Result<KeyPage, ApiError> {
     }
     let Named(state) =
         body.state.ok_or_else(|| ApiError::Unreadable("a stream's state is missing".to_owned()))?;
+    if let Some(fault) = body.config.and_then(|Named(config)| config.fault(bucket)) {
+        return Err(ApiError::NotABucket(fault));
+    }
     let prefix = bucket.subject_prefix();
-    // A stream that was made by hand may hold other subjects beside the bucket's; they are no keys.
     let keys =
         state.subjects.0.iter().filter_map(|subject| subject.0.strip_prefix(&prefix).map(str::to_owned));
     let mean_bytes = state.messages.and_then(|messages| state.bytes.checked_div(messages)).unwrap_or(0);
-    let last_at = state.last_ts.filter(|_| state.last_seq > 0);
-    let standing = match (body.created, state.messages, &last_at) {
-        (Some(created), Some(messages), Some(last_at)) => {
-            Some(State { created, messages, last_sequence: state.last_seq, last_at: last_at.clone() })
-        }
-        _ => None,
+    let last_at = state.last_ts.clone().filter(|_| state.last_seq > 0);
+    let standing = || {
+        Some(State {
+            created: body.created?,
+            messages: state.messages?,
+            first_sequence: state.first_seq?,
+            first_at: state.first_ts?,
+            last_sequence: state.last_seq,
+            last_at: state.last_ts?,
+        })
     };
+    let standing = standing();
     Ok(KeyPage {
         keys: keys.collect(),
         total: body.total,
         mean_bytes: usize::try_from(mean_bytes).unwrap_or(usize::MAX),
         last_sequence: state.last_seq,
         last_at,
+        subjects: state.num_subjects,
         state: standing,
     })
 }
@@ -146,7 +161,7 @@ mod tests {
 
     #[test]
     fn keys_keep_their_order_and_their_look_alikes() {
-        let body = r#"{"type":"x","total":3,"offset":0,"limit":100000,"config":{"name":"KV_orders"},
+        let body = r#"{"type":"x","total":3,"offset":0,"limit":100000,"config":{"name":"KV_orders","subjects":["$KV.orders.>"]},
             "state":{"messages":3,"last_seq":9,"last_ts":"2026-11-29T13:26:00.5Z",
             "subjects":{"$KV.orders.a\ufffd.x":1,"$KV.orders.a\ufffd.x":1,"$KV.orders.b":2}}}"#;
         let page = parse(Kv::new("orders"), body.as_bytes()).unwrap();
@@ -161,7 +176,15 @@ mod tests {
         let page = parse(Kv::new("orders"), body).unwrap();
         assert_eq!(
             page,
-            KeyPage { keys: vec![], total: 0, mean_bytes: 0, last_sequence: 0, last_at: None, state: None }
+            KeyPage {
+                keys: vec![],
+                total: 0,
+                subjects: None,
+                mean_bytes: 0,
+                last_sequence: 0,
+                last_at: None,
+                state: None
+            }
         );
     }
 
@@ -169,7 +192,7 @@ mod tests {
     fn a_bucket_that_changed_in_any_way_has_another_state() {
         let state = |created: u32, messages: u32, sequence: u32, second: u32| {
             let body = format!(
-                r#"{{"created":"{created}","state":{{"messages":{messages},"last_seq":{sequence},"last_ts":"{second}"}}}}"#
+                r#"{{"created":"{created}","state":{{"messages":{messages},"first_seq":1,"first_ts":"t","last_seq":{sequence},"last_ts":"{second}"}}}}"#
             );
             parse(Kv::new("orders"), body.as_bytes()).unwrap().state
         };

@@ -25,6 +25,21 @@ pub fn get(bucket: Kv<'_>, key: &str) -> Request {
     }
 }
 
+/// Asks for the first message from the sequence `from` on.
+pub fn next(bucket: Kv<'_>, from: u64) -> Request {
+    #[derive(Serialize)]
+    struct Body {
+        seq: u64,
+        next_by_subj: String,
+    }
+    let body = Body { seq: from, next_by_subj: format!("{}>", bucket.subject_prefix()) };
+    Request {
+        subject: format!("{MESSAGE_GET}{}", bucket.stream()),
+        headers: Headers::new(),
+        body: serde_json::to_vec(&body).expect("a subject is text"),
+    }
+}
+
 /// Writes `value` under `key` if the newest message of the key still has the sequence `expected` (0: there is none).
 pub fn put(bucket: Kv<'_>, key: &str, value: &str, expected: u64) -> Request {
     Request {

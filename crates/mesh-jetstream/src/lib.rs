@@ -3,6 +3,7 @@
 
 pub mod api;
 pub mod bucket;
+mod config;
 pub mod direct_get;
 mod headers;
 pub mod keys;

@@ -3,6 +3,7 @@
 
 use crate::api::{ApiError, ErrorBody, STREAM_INFO};
 use crate::bucket::Kv;
+use crate::config::Config;
 use crate::message::{Headers, Request};
 use crate::named::Named;
 use serde::Deserialize;
@@ -16,6 +17,10 @@ pub struct State {
     pub created: String,
     /// How many messages it holds.
     pub messages: u64,
+    /// The sequence and the time of the oldest message that it holds.
+    pub first_sequence: u64,
+    /// See there; in the bus's words.
+    pub first_at: String,
     /// The sequence of its last write.
     pub last_sequence: u64,
     /// The time of its last write, in the bus's words.
@@ -31,6 +36,8 @@ pub struct StreamInfo {
     pub bytes: u64,
     /// How many messages it keeps of each subject; less than 1 if there is no bound, or it was not said.
     pub history: i64,
+    /// The settings by which it loses what was written.
+    pub losses: Vec<String>,
 }
 
 /// Asks for the numbers of the stream of `bucket`.
@@ -42,8 +49,8 @@ pub fn get(bucket: Kv<'_>) -> Request {
     }
 }
 
-/// Reads the answer to [`get`]: `None` if the bus did not say enough.
-pub fn parse(body: &[u8]) -> Result<Option<StreamInfo>, ApiError> {
+/// Reads the answer to [`get`] for `bucket`: `None` if the bus did not say enough.
+pub fn parse(bucket: Kv<'_>, body: &[u8]) -> Result<Option<StreamInfo>, ApiError> {
     #[derive(Deserialize)]
     struct Body {
         error: Option<Named<ErrorBody>>,
@@ -52,14 +59,11 @@ pub fn parse(body: &[u8]) -> Result<Option<StreamInfo>, ApiError> {
         state: Option<Named<Stored>>,
     }
     #[derive(Deserialize)]
-    struct Config {
-        #[serde(default)]
-        max_msgs_per_subject: i64,
-    }
-    #[derive(Deserialize)]
     struct Stored {
         messages: Option<u64>,
         bytes: Option<u64>,
+        first_seq: Option<u64>,
+        first_ts: Option<String>,
         last_seq: Option<u64>,
         last_ts: Option<String>,
     }
@@ -68,11 +72,22 @@ pub fn parse(body: &[u8]) -> Result<Option<StreamInfo>, ApiError> {
     if let Some(Named(error)) = body.error {
         return Err(error.into());
     }
+    if let Some(fault) = body.config.as_ref().and_then(|Named(config)| config.fault(bucket)) {
+        return Err(ApiError::NotABucket(fault));
+    }
     let info = || {
-        let Named(Stored { messages, bytes, last_seq, last_ts }) = body.state?;
-        let created = body.created?;
-        let state = State { created, messages: messages?, last_sequence: last_seq?, last_at: last_ts? };
-        Some(StreamInfo { state, bytes: bytes?, history: body.config?.0.max_msgs_per_subject })
+        let Named(Stored { messages, bytes, first_seq, first_ts, last_seq, last_ts }) = body.state?;
+        let Named(config) = body.config?;
+        let state = State {
+            created: body.created?,
+            messages: messages?,
+            first_sequence: first_seq?,
+            first_at: first_ts?,
+            last_sequence: last_seq?,
+            last_at: last_ts?,
+        };
+        let (history, losses) = (config.max_msgs_per_subject, config.losses());
+        Some(StreamInfo { state, bytes: bytes?, history, losses })
     };
     Ok(info())
 }
@@ -102,24 +117,31 @@ mod tests {
         let request = get(Kv::new("orders"));
         assert_eq!(request.subject, "$JS.API.STREAM.INFO.KV_orders");
         assert!(request.body.is_empty());
-        let body = br#"{"type":"x","config":{"max_msgs_per_subject":1},"created":"2026-11-01T00:00:00Z",
-            "state":{"messages":3,"bytes":300,"last_seq":9,"last_ts":"2026-11-29T13:26:00.5Z"}}"#;
+        let body = br#"{"type":"x","config":{"subjects":["$KV.orders.>"],"max_msgs_per_subject":1},"created":"2026-11-01T00:00:00Z",
+            "state":{"messages":3,"bytes":300,"first_seq":2,"first_ts":"2026-11-02T00:00:00Z","last_seq":9,"last_ts":"2026-11-29T13:26:00.5Z"}}"#;
         let state = State {
             created: "2026-11-01T00:00:00Z".to_owned(),
             messages: 3,
+            first_sequence: 2,
+            first_at: "2026-11-02T00:00:00Z".to_owned(),
             last_sequence: 9,
             last_at: "2026-11-29T13:26:00.5Z".to_owned(),
         };
-        assert_eq!(parse(body), Ok(Some(StreamInfo { state, bytes: 300, history: 1 })));
+        assert_eq!(
+            parse(Kv::new("orders"), body),
+            Ok(Some(StreamInfo { state, bytes: 300, history: 1, losses: vec![] }))
+        );
     }
 
     #[test]
     fn an_answer_that_says_too_little_is_none() {
         let body = br#"{"error":{"code":404,"err_code":10059,"description":"stream not found"}}"#;
-        assert_eq!(parse(body).unwrap_err().err_code(), Some(ApiError::NO_STREAM));
-        for body in [&b"{}"[..], br#"{"created":"x","config":{},"state":{"messages":3}}"#] {
-            assert_eq!(parse(body), Ok(None));
+        assert_eq!(parse(Kv::new("orders"), body).unwrap_err().err_code(), Some(ApiError::NO_STREAM));
+        for body in
+            [&b"{}"[..], br#"{"created":"x","config":{"subjects":["$KV.orders.>"]},"state":{"messages":3}}"#]
+        {
+            assert_eq!(parse(Kv::new("orders"), body), Ok(None));
         }
-        assert!(matches!(parse(br#"{"config":[1]}"#), Err(ApiError::Unreadable(_))));
+        assert!(matches!(parse(Kv::new("orders"), br#"{"config":[1]}"#), Err(ApiError::Unreadable(_))));
     }
 }

@@ -19,12 +19,18 @@ pub struct Stored<'a> {
 
 /// The answer to `STREAM.INFO`: one page of subjects, each with its count. `subjects` are as a JSON encoder shows
 /// them, so some may look alike: the object is put together by hand.
-pub fn page(subjects: &[String], offset: usize, total: usize, last: (u64, &str)) -> Vec<u8> {
+pub fn page(
+    subjects: &[String],
+    offset: usize,
+    total: usize,
+    first: (u64, &str),
+    last: (u64, &str),
+) -> Vec<u8> {
     let names: Vec<String> =
         subjects.iter().map(|subject| format!("{}:1", Value::from(subject.as_str()))).collect();
-    let (last_seq, last_ts) = last;
+    let ((first_seq, first_ts), (last_seq, last_ts)) = (first, last);
     format!(
-        r#"{{"type":"io.nats.jetstream.api.v1.stream_info_response","created":"{CREATED}","total":{total},"offset":{offset},"limit":{},"state":{{"messages":{total},"last_seq":{last_seq},"last_ts":"{last_ts}","subjects":{{{}}}}}}}"#,
+        r#"{{"type":"io.nats.jetstream.api.v1.stream_info_response","created":"{CREATED}","total":{total},"offset":{offset},"limit":{},"state":{{"messages":{total},"first_seq":{first_seq},"first_ts":"{first_ts}","last_seq":{last_seq},"last_ts":"{last_ts}","subjects":{{{}}}}}}}"#,
         subjects.len(),
         names.join(",")
     )

@@ -33,10 +33,10 @@ pub(in crate::seat) struct QueryContext {
 }
 
 impl QueryContext {
-    /// Reads what `ask` is about in `bucket`, or more.
-    pub(in crate::seat) fn reader(&self, bucket: Bucket, ask: &Ask) -> BucketReader {
+    /// Reads what `ask` is about in `bucket` after the key `after`, or more.
+    pub(in crate::seat) fn reader(&self, bucket: Bucket, ask: &Ask, after: Option<&str>) -> BucketReader {
         let value_bytes = self.value_bytes.get(&bucket).copied();
         let in_bulk = self.bulk.contains(&bucket).then_some(self.few_keys);
-        BucketReader::new(bucket, node_token(ask), value_bytes, in_bulk, Rc::clone(&self.store))
+        BucketReader::new(bucket, node_token(ask), after, value_bytes, in_bulk, Rc::clone(&self.store))
     }
 }

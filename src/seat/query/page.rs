@@ -17,6 +17,7 @@ use mesh_service::json::json;
 use std::collections::BTreeSet;
 use std::mem;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// How many keys, and how many bytes of values, a page looks at: bounds the work of one request whatever the bucket
 /// holds, deleted keys and values that no answer can hold included.
@@ -85,21 +86,18 @@ impl PageQuery {
             outcome: None,
         };
         query.stage = match query.ask.what {
-            What::Gaps => Stage::Kinds(query.reader(Bucket::Registry)),
+            What::Gaps => Stage::Kinds(BucketReader::of_registry(query.registry.clone(), None)),
             _ => query.entries(),
         };
         query
     }
 
     fn entries(&self) -> Stage {
-        Stage::Entries(self.reader(self.bucket))
-    }
-
-    fn reader(&self, bucket: Bucket) -> BucketReader {
-        match bucket {
-            Bucket::Registry => BucketReader::of_registry(self.registry.clone()),
-            bucket => self.context.reader(bucket, &self.ask),
-        }
+        let after = self.ask.after.as_deref();
+        Stage::Entries(match self.bucket {
+            Bucket::Registry => BucketReader::of_registry(self.registry.clone(), after),
+            bucket => self.context.reader(bucket, &self.ask, after),
+        })
     }
 
     pub(super) fn next_call(&mut self, budget: Budget) -> Option<Call> {
@@ -118,9 +116,9 @@ impl PageQuery {
         }
     }
 
-    pub(super) fn on_part(&mut self, tag: Tag, part: Part) -> Result<(), String> {
+    pub(super) fn on_part(&mut self, tag: Tag, part: Part, now: Duration) -> Result<(), String> {
         let (Stage::Kinds(reader) | Stage::Entries(reader)) = &mut self.stage else { return Ok(()) };
-        let heard = reader.on_part(tag, part);
+        let heard = reader.on_part(tag, part, now);
         self.poll();
         heard
     }
@@ -131,13 +129,6 @@ impl PageQuery {
             && bucket.is_none_or(|bucket| bucket == reader.bucket())
         {
             reader.leave_bulk();
-        }
-    }
-
-    pub(super) const fn is_following(&self) -> bool {
-        match &self.stage {
-            Stage::Kinds(reader) | Stage::Entries(reader) => reader.is_following(),
-            Stage::Done => false,
         }
     }
 
@@ -172,13 +163,15 @@ impl PageQuery {
     /// Ends the page before the first key that is still unread. So whoever follows `next` gets on, however slow the
     /// bus is.
     pub(super) fn cut_short(&mut self) {
-        // To say that there is no gap, all must have been read.
-        let may_be_short = self.ask.what != What::Gaps || !self.page.has_no_entries();
         let stage = mem::replace(&mut self.stage, Stage::Done);
         if let Stage::Entries(reader) = &stage
-            && may_be_short
-            && let Some(key) = self.chosen.first().map(String::as_str).or(reader.first_unread())
-            && self.page.end_before(key)
+            && let Some(passed) = reader.passed()
+        {
+            self.page.go_on_behind(passed);
+            self.answer(reader);
+        } else if let Stage::Entries(reader) = &stage
+            && let Some(key) = self.chosen.first().cloned().or(reader.first_unread())
+            && self.page.end_before(&key)
         {
             self.answer(reader);
         } else {
@@ -186,10 +179,10 @@ impl PageQuery {
         }
     }
 
-    pub(super) fn keeps_long_list(&self) -> bool {
+    pub(super) fn listed_keys(&self) -> usize {
         match &self.stage {
-            Stage::Kinds(reader) | Stage::Entries(reader) => reader.keeps_long_list(),
-            Stage::Done => false,
+            Stage::Kinds(reader) | Stage::Entries(reader) => reader.listed_keys(),
+            Stage::Done => 0,
         }
     }
 
@@ -212,7 +205,7 @@ impl PageQuery {
                         return;
                     }
                     Step::Listed => {
-                        reader.pick(None, usize::MAX, |_| true);
+                        reader.pick(usize::MAX, |_| true);
                         Stage::Kinds(reader)
                     }
                     Step::Key(key, Found::Message(_)) => {
@@ -231,8 +224,7 @@ impl PageQuery {
                         return;
                     }
                     Step::Listed => {
-                        let after = self.ask.after.as_deref();
-                        reader.pick(after, MAX_KEYS_WITHOUT_MATCH, |key| self.concerns(key));
+                        reader.pick(MAX_KEYS_WITHOUT_MATCH, |key| self.concerns(key));
                         Stage::Entries(reader)
                     }
                     Step::Key(key, found) => {
@@ -242,7 +234,7 @@ impl PageQuery {
                         Stage::Entries(reader)
                     }
                     Step::Cached => {
-                        reader.tell(self.ask.after.as_deref());
+                        reader.tell(self.ask.after.as_deref(), true);
                         Stage::Entries(reader)
                     }
                     Step::Entry(key, entry) => {

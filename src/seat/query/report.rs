@@ -1,6 +1,8 @@
-//! The queries that no single bucket answers: `drift`, `nodes` and `collections`. Each reads the buckets that it
+//! The questions that no single bucket answers: `drift`, `nodes` and `collections`. Each reads the buckets that it
 //! needs one after the other, and keeps a row for each thing that it speaks of. When a key was written last is all that
 //! it wants to know; values are read only where there is no other way.
+//!
+//! Surveys that differ only in which rows they show share the work: one walk through the rows makes all their pages.
 
 mod collections;
 mod drift;
@@ -9,10 +11,13 @@ mod nodes;
 use super::key_filter::KeyFilter;
 use crate::seat::call::{Budget, Call, Tag};
 use crate::seat::failure::{Cause, Refusal};
-use crate::seat::query::context::QueryContext;
+use crate::seat::query::context::{QueryContext, SLICE};
 use crate::seat::read::bucket_reader::{BucketReader, Step};
 use crate::seat::read::cache::{Entry, Standing, words};
+use crate::seat::read::found::Found;
+use crate::seat::read::value_reader::is_nameable;
 use crate::wire::answer::{AsOf, MAX_MALFORMED_LISTED, MalformedEntry, Page};
+use crate::wire::reason::Reason;
 use crate::wire::request::{Ask, MAX_LIMIT, What};
 use mesh_jetstream::direct_get::Part;
 use mesh_model::bucket::Bucket;
@@ -23,22 +28,50 @@ use std::fmt;
 use std::time::Duration;
 use time::OffsetDateTime;
 
-/// A report of several buckets.
+/// How many bytes the rows of a survey take at most.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// A survey of several buckets.
 #[derive(Debug)]
 pub(in crate::seat) struct Report {
+    /// What is asked, whichever rows are shown.
     ask: Ask,
     context: QueryContext,
     reader: Option<BucketReader>,
     to_read: VecDeque<Bucket>,
     aggregate: Box<dyn Aggregate>,
     as_of: BTreeMap<&'static str, AsOf>,
-    malformed: Malformed,
-    /// Whether there are keys that have not been counted yet.
-    busy: bool,
-    pub(super) outcome: Option<Result<String, Refusal>>,
+    malformed_total: usize,
+    pages: Vec<Shown>,
+    /// Whether all that was counted is as it should be, as far as the rows have been walked through.
+    ok: bool,
+    /// The place of the row up to which they have been.
+    walked: Option<String>,
+    stage: Stage,
+    outcomes: VecDeque<(usize, Result<String, Refusal>)>,
 }
 
-/// What a report counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Waiting for what is read.
+    Waiting,
+    /// There are keys that have not been counted yet.
+    Counting,
+    /// There are rows that have not been walked through yet.
+    Walking,
+    Done,
+}
+
+/// The page that one of those who ask is shown.
+#[derive(Debug)]
+struct Shown {
+    after: Option<String>,
+    malformed: Malformed,
+    page: Page,
+    is_full: bool,
+}
+
+/// What a survey counts. Rows are known by their places: tokens as keys have them.
 trait Aggregate: fmt::Debug + Send {
     /// The buckets that it reads, in order.
     fn buckets(&self) -> &'static [Bucket];
@@ -54,67 +87,91 @@ trait Aggregate: fmt::Debug + Send {
     }
 
     /// Takes a key that is there, or, if `deleted`, the mark that it no longer is; and the time of that write.
-    fn take(&mut self, bucket: Bucket, names: &[String], at: Time, deleted: bool);
+    fn take(&mut self, bucket: Bucket, key: &str, names: &[String], at: Time, deleted: bool);
 
-    /// Takes a malformed key that is there.
+    /// Takes a key that is malformed.
     fn take_malformed(&mut self, _key: &str) {}
 
-    /// The rows.
-    fn rows(&mut self, ask: &Ask, now: Duration) -> Vec<Row>;
+    /// About how many bytes the rows take.
+    fn bytes(&self) -> usize;
+
+    /// The place of the first row behind `after`.
+    fn next(&self, after: Option<&str>) -> Option<&str>;
+
+    /// The row at `place`, if that is to be shown.
+    fn row(&self, place: &str, ask: &Ask, now: Duration) -> Option<Box<dyn Row + '_>>;
 }
 
 /// One entry of the answer.
-#[derive(Debug)]
-struct Row {
-    /// Where it stands among the others, as keys are sorted.
-    place: String,
-    /// The entry as JSON.
-    json: String,
+trait Row {
     /// Whether it is as it should be.
-    ok: bool,
+    fn is_ok(&self) -> bool;
+
+    /// The entry as JSON.
+    fn to_json(&self) -> String;
 }
 
-/// A time of the bus: to compare, and to show in its own words.
+/// A time of the bus: to compare, and to show in its own words. Nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Time(OffsetDateTime);
+struct Time(i64);
 
 impl Time {
+    fn of(at: OffsetDateTime) -> Self {
+        Time(i64::try_from(at.unix_timestamp_nanos()).unwrap_or_default())
+    }
+
     /// Keeps the later of two in `latest`.
     fn keep_later(latest: &mut Option<Time>, other: Time) {
         *latest = (*latest).max(Some(other));
+    }
+
+    fn seconds(self) -> u64 {
+        u64::try_from(self.0 / 1_000_000_000).unwrap_or_default()
     }
 }
 
 impl Serialize for Time {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&words(self.0))
+        let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0));
+        serializer.serialize_str(&words(at.unwrap_or(OffsetDateTime::UNIX_EPOCH)))
     }
 }
 
 impl Report {
-    pub(super) fn new(ask: Ask, context: QueryContext) -> Self {
+    /// Begins to answer `asks`, which differ only in the rows that they show.
+    pub(super) fn new(asks: &[Ask], context: QueryContext) -> Self {
+        let ask = asks[0].work();
         let aggregate: Box<dyn Aggregate> = match ask.what {
             What::Nodes => Box::new(nodes::Nodes::default()),
             What::Collections => Box::new(collections::Collections::default()),
             _ => Box::new(drift::Drift::default()),
         };
+        let shown = |ask: &Ask| Shown {
+            after: ask.after.clone(),
+            malformed: Malformed::default(),
+            page: Page::new(ask.limit.unwrap_or(MAX_LIMIT), context.page_bytes),
+            is_full: false,
+        };
         let mut report = Report {
+            pages: asks.iter().map(shown).collect(),
             ask,
-            context,
             reader: None,
             to_read: aggregate.buckets().iter().copied().collect(),
             aggregate,
             as_of: BTreeMap::new(),
-            malformed: Malformed::default(),
-            busy: false,
-            outcome: None,
+            malformed_total: 0,
+            ok: true,
+            walked: None,
+            stage: Stage::Waiting,
+            outcomes: VecDeque::new(),
+            context,
         };
         report.read_next();
         report
     }
 
     fn read_next(&mut self) {
-        self.reader = self.to_read.pop_front().map(|bucket| self.context.reader(bucket, &self.ask));
+        self.reader = self.to_read.pop_front().map(|bucket| self.context.reader(bucket, &self.ask, None));
     }
 
     pub(super) fn next_call(&mut self, budget: Budget) -> Option<Call> {
@@ -126,15 +183,15 @@ impl Report {
         match reader.on_reply(tag, body) {
             Ok(()) => self.poll(),
             Err(cause) => {
-                self.outcome = Some(Err(cause.refuse(reader.bucket())));
-                self.reader = None;
+                let refusal = cause.refuse(reader.bucket());
+                self.fail(&refusal);
             }
         }
     }
 
-    pub(super) fn on_part(&mut self, tag: Tag, part: Part) -> Result<(), String> {
+    pub(super) fn on_part(&mut self, tag: Tag, part: Part, now: Duration) -> Result<(), String> {
         let Some(reader) = &mut self.reader else { return Ok(()) };
-        let heard = reader.on_part(tag, part);
+        let heard = reader.on_part(tag, part, now);
         self.poll();
         heard
     }
@@ -154,24 +211,43 @@ impl Report {
 
     /// Whether there is more to do without hearing anything.
     pub(super) const fn is_busy(&self) -> bool {
-        self.busy
+        matches!(self.stage, Stage::Counting | Stage::Walking)
+    }
+
+    /// Whether every answer has been given.
+    pub(super) fn is_done(&self) -> bool {
+        self.stage == Stage::Done && self.outcomes.is_empty()
+    }
+
+    /// The next answer, and to which of the questions.
+    pub(super) fn outcome(&mut self) -> Option<(usize, Result<String, Refusal>)> {
+        self.outcomes.pop_front()
     }
 
     pub(super) fn progress(&self) -> String {
         self.reader.as_ref().map_or_else(|| "it was just done".to_owned(), BucketReader::progress)
     }
 
-    pub(super) fn keeps_long_list(&self) -> bool {
-        self.reader.as_ref().is_some_and(BucketReader::keeps_long_list)
+    pub(super) fn listed_keys(&self) -> usize {
+        self.reader.as_ref().map_or(0, BucketReader::listed_keys)
+    }
+
+    fn fail(&mut self, refusal: &Refusal) {
+        self.reader = None;
+        self.stage = Stage::Done;
+        self.outcomes = (0..self.pages.len()).map(|at| (at, Err(refusal.clone()))).collect();
     }
 
     /// Goes on as far as what has been heard allows, for a slice.
     pub(super) fn poll(&mut self) {
-        self.busy = false;
+        if self.stage == Stage::Walking {
+            return self.walk();
+        }
+        self.stage = Stage::Waiting;
         let mut counted = 0;
         while let Some(mut reader) = self.reader.take() {
-            if counted == crate::seat::query::context::SLICE {
-                self.busy = true;
+            if counted == SLICE {
+                self.stage = Stage::Counting;
                 self.reader = Some(reader);
                 return;
             }
@@ -182,21 +258,21 @@ impl Report {
                     return;
                 }
                 Step::Listed => {
-                    reader.pick(None, usize::MAX, |key| self.concerns(bucket, key));
+                    reader.pick(usize::MAX, |key| self.concerns(bucket, key));
                     self.reader = Some(reader);
                 }
                 Step::Cached => {
-                    reader.tell(None);
+                    reader.tell(None, false);
                     self.reader = Some(reader);
                 }
                 Step::Key(key, found) => {
-                    self.take(bucket, &key, Standing::of_found(&found), found.is_gone());
+                    self.take(bucket, &key, Standing::of_found(&found), &found);
                     self.reader = Some(reader);
                     counted += 1;
                 }
                 Step::Entry(key, Entry { standing, .. }) => {
                     if self.concerns(bucket, &key) {
-                        self.take(bucket, &key, Some(standing), standing.deleted);
+                        self.take_key(bucket, &key, Some(standing).filter(|_| is_nameable(&key)));
                     }
                     self.reader = Some(reader);
                     counted += 1;
@@ -205,19 +281,25 @@ impl Report {
                     self.as_of.insert(bucket.suffix(), reader.as_of());
                     self.read_next();
                     if self.reader.is_none() {
-                        self.answer();
+                        self.ok = self.malformed_total == 0;
+                        self.stage = Stage::Walking;
+                        return self.walk();
                     }
                 }
+            }
+            if self.aggregate.bytes() > MAX_BYTES {
+                let message = "there are more rows than the seat has room for: ask for one node at a time";
+                return self.fail(&Refusal::new(Reason::ResponseTooLarge, message));
             }
         }
     }
 
     fn concerns(&self, bucket: Bucket, key: &str) -> bool {
-        self.reach(bucket).holds(key)
+        self.key_filter(bucket).holds(key)
             && bucket.parse(key).map_or(true, |names| self.aggregate.concerns(bucket, &names))
     }
 
-    fn reach(&self, bucket: Bucket) -> KeyFilter {
+    fn key_filter(&self, bucket: Bucket) -> KeyFilter {
         if self.aggregate.narrows_keys_by_module() {
             KeyFilter::new(bucket, &self.ask)
         } else {
@@ -225,65 +307,104 @@ impl Report {
         }
     }
 
-    fn take(&mut self, bucket: Bucket, key: &str, standing: Option<Standing>, deleted: bool) {
+    fn take(&mut self, bucket: Bucket, key: &str, standing: Option<Standing>, found: &Found) {
+        if !found.is_gone() || standing.is_some() {
+            self.take_key(bucket, key, standing);
+        }
+    }
+
+    fn take_key(&mut self, bucket: Bucket, key: &str, standing: Option<Standing>) {
         match bucket.parse(key) {
             Ok(names) => {
                 if let Some(Standing { at, deleted, .. }) = standing {
-                    self.aggregate.take(bucket, &names, Time(at), deleted);
+                    self.aggregate.take(bucket, key, &names, Time::of(at), deleted);
                 }
             }
-            Err(_) if deleted => {}
+            Err(_) if standing.is_some_and(|standing| standing.deleted) => {}
             Err(malformed) => {
+                self.malformed_total += 1;
                 self.aggregate.take_malformed(key);
-                let after = self.ask.after.as_deref();
-                self.malformed.take(key, after, || {
-                    let written = standing.map(|standing| (standing.sequence, words(standing.at)));
-                    let written = written.as_ref().map(|(sequence, at)| (*sequence, at.as_str()));
-                    MalformedEntry::new(key, &malformed, written).of(bucket).to_json()
-                });
+                for shown in &mut self.pages {
+                    shown.malformed.take(key, shown.after.as_deref(), || {
+                        let written = standing.map(|standing| (standing.sequence, words(standing.at)));
+                        let written = written.as_ref().map(|(sequence, at)| (*sequence, at.as_str()));
+                        MalformedEntry::new(key, &malformed, written).of(bucket).to_json()
+                    });
+                }
             }
+        }
+    }
+
+    /// Walks through the rows, for a slice.
+    fn walk(&mut self) {
+        for _ in 0..SLICE {
+            let Some(place) = self.aggregate.next(self.walked.as_deref()).map(str::to_owned) else {
+                return self.answer();
+            };
+            if let Some(row) = self.aggregate.row(&place, &self.ask, self.context.clock) {
+                self.ok &= row.is_ok();
+                let mut rendered = None;
+                for shown in self.pages.iter_mut().filter(|shown| shown.wants(&place)) {
+                    let row = rendered.get_or_insert_with(|| row.to_json()).clone();
+                    shown.add_malformed_before(Some(&place));
+                    shown.add(&place, Some(row));
+                }
+            }
+            self.walked = Some(place);
         }
     }
 
     fn answer(&mut self) {
-        let rows = self.aggregate.rows(&self.ask, self.context.clock);
-        let ok = self.malformed.total == 0 && rows.iter().all(|row| row.ok);
-        let mut page = Page::new(self.ask.limit.unwrap_or(MAX_LIMIT), self.context.page_bytes);
-        let after = self.ask.after.as_deref();
-        let rows = rows.into_iter().filter(|row| after.is_none_or(|after| row.place.as_str() > after));
-        let mut rows = rows.peekable();
-        let mut malformed = std::mem::take(&mut self.malformed.first).into_iter().peekable();
-        // Both are sorted by their places. What stands at the same place goes on the same page.
-        while let Some(place) = [rows.peek().map(|row| &row.place), malformed.peek().map(|(place, _)| place)]
-            .into_iter()
-            .flatten()
-            .min()
-            .cloned()
-        {
-            let row = rows.next_if(|row| row.place == place).map(|row| row.json);
-            let here = malformed.next_if(|(other, _)| *other == place);
-            let Alike { mut complaints, mut total } = here.map(|(_, alike)| alike).unwrap_or_default();
-            let row_bytes = row.as_ref().map_or(0, String::len);
-            let bytes =
-                |complaints: &[String]| complaints.iter().map(|complaint| complaint.len() + 1).sum::<usize>();
-            while !complaints.is_empty() && !page.could_hold(&place, row_bytes + 1 + bytes(&complaints)) {
-                complaints.pop();
-            }
-            total -= complaints.len();
-            if !page.add(&place, row, complaints) {
-                break;
-            }
-            page.count_unlisted(total);
+        let as_of = json(&self.as_of);
+        for (at, mut shown) in self.pages.drain(..).enumerate() {
+            shown.add_malformed_before(None);
+            let body = shown.page.to_json(self.ask.what, Some(self.ok), &as_of, &self.context.seat);
+            self.outcomes.push_back((at, Ok(body)));
         }
-        self.outcome =
-            Some(Ok(page.to_json(self.ask.what, Some(ok), &json(&self.as_of), &self.context.seat)));
+        self.stage = Stage::Done;
     }
 }
 
-/// The malformed keys of a report: all are counted, and the first that a page can list are kept.
+impl Shown {
+    fn wants(&self, place: &str) -> bool {
+        !self.is_full && self.after.as_deref().is_none_or(|after| place > after)
+    }
+
+    /// Adds the malformed keys whose places stand before `place`, or all that are left. Rows and they are sorted by
+    /// their places.
+    fn add_malformed_before(&mut self, place: Option<&str>) {
+        while !self.is_full
+            && let Some(first) = self.malformed.first.keys().next().cloned()
+            && place.is_none_or(|place| first.as_str() < place)
+        {
+            self.add(&first, None);
+        }
+    }
+
+    /// Adds what stands at a place: a row, malformed keys, or both.
+    fn add(&mut self, place: &str, row: Option<String>) {
+        if self.is_full {
+            return;
+        }
+        let Alike { mut complaints, mut total } = self.malformed.first.remove(place).unwrap_or_default();
+        let row_bytes = row.as_ref().map_or(0, String::len);
+        let bytes =
+            |complaints: &[String]| complaints.iter().map(|complaint| complaint.len() + 1).sum::<usize>();
+        while !complaints.is_empty() && !self.page.could_hold(place, row_bytes + 1 + bytes(&complaints)) {
+            complaints.pop();
+        }
+        total -= complaints.len();
+        if self.page.add(place, row, complaints) {
+            self.page.count_unlisted(total);
+        } else {
+            self.is_full = true;
+        }
+    }
+}
+
+/// The malformed keys of a survey: the first that a page can list are kept.
 #[derive(Debug, Default)]
 struct Malformed {
-    total: usize,
     /// By place. One place more than a page lists, so that the page knows that there is more.
     first: BTreeMap<String, Alike>,
 }
@@ -301,7 +422,6 @@ const MAX_ALIKE: usize = 16;
 impl Malformed {
     /// Takes a malformed key. It is kept if it stands behind `after` and is among the first that do.
     fn take(&mut self, key: &str, after: Option<&str>, complain: impl FnOnce() -> String) {
-        self.total += 1;
         let is_behind_page = self.first.len() > MAX_MALFORMED_LISTED
             && self.first.keys().next_back().is_some_and(|last| key > last.as_str());
         if is_behind_page || after.is_some_and(|after| key <= after) {
@@ -318,7 +438,36 @@ impl Malformed {
     }
 }
 
-/// The place of a row that is known by these names.
-fn place(names: &[&str]) -> String {
-    names.iter().map(|name| mesh_model::name::encode(name)).collect::<Vec<_>>().join(".")
+/// About how many bytes a row takes: its place beside `beside` bytes in a tree whose nodes are not full, and the text of
+/// the place, which is an allocation.
+fn row_bytes(place: &str, beside: usize) -> usize {
+    (size_of::<Box<str>>() + beside) * 3 / 2 + (place.len() + 8).next_multiple_of(16).max(32)
+}
+
+/// The name that stands at a position of a place.
+fn name_at(place: &str, position: usize) -> String {
+    let token = place.split('.').nth(position).unwrap_or_default();
+    mesh_model::name::decode(token).unwrap_or_default()
+}
+
+/// The first so many tokens of a key: the place of a row.
+fn beginning(key: &str, tokens: usize) -> &str {
+    let end = key.match_indices('.').nth(tokens - 1).map_or(key.len(), |(at, _)| at);
+    &key[..end]
+}
+
+/// The first row of a map behind `after`.
+fn next_in<'a, T>(rows: &'a BTreeMap<Box<str>, T>, after: Option<&str>) -> Option<&'a str> {
+    use std::ops::Bound;
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    rows.range::<str, _>((from, Bound::Unbounded)).next().map(|(place, _)| &**place)
+}
+
+/// The row at a place, a new one if there is none; `bytes` grows by what that takes.
+fn row_of<'a, T: Default>(rows: &'a mut BTreeMap<Box<str>, T>, place: &str, bytes: &mut usize) -> &'a mut T {
+    if !rows.contains_key(place) {
+        *bytes += row_bytes(place, size_of::<T>());
+        rows.insert(place.into(), T::default());
+    }
+    rows.get_mut(place).expect("it was just there")
 }

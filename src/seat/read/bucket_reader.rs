@@ -1,7 +1,7 @@
-//! One bucket read from end to end: its keys, then the values of those that the query picks.
+//! One bucket read from end to end: its keys, then the values of those that the question picks.
 //!
-//! Where it may be read in bulk, its keys come from its cache, which is followed to the bucket's end first, and with
-//! them what the cache knows of each. Everywhere else the keys are listed, and the values read one by one.
+//! Where it may be read in bulk, its keys come from its index, which is followed to the bucket's end first, and with
+//! them what the index knows of each. Everywhere else the keys are listed, and the values read one by one.
 
 use super::cache::{CacheStore, Entry};
 use super::catch_up::{CatchUp, Uncacheable};
@@ -12,6 +12,7 @@ use super::value_reader::ValueReader;
 use crate::seat::call::{Budget, Call, Cost, Tag};
 use crate::seat::failure::Cause;
 use crate::wire::answer::AsOf;
+use mesh_jetstream::api::ApiError;
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::direct_get::Part;
 use mesh_jetstream::keys;
@@ -21,10 +22,11 @@ use mesh_model::bucket::Bucket;
 use std::collections::VecDeque;
 use std::mem;
 use std::rc::Rc;
+use std::time::Duration;
 use std::vec;
 
-/// A list of more keys is long: few are kept at a time.
-const LONG_LIST: usize = 8192;
+/// How many keys of a list are read before more are listed.
+const KEYS_AT_A_TIME: usize = 32 * 1024;
 
 /// How many bytes the answer with a short value has, such as those of the registry.
 const SHORT_ANSWER_BYTES: usize = 512;
@@ -32,7 +34,7 @@ const SHORT_ANSWER_BYTES: usize = 512;
 /// How many bytes a message has at most, on average, where values are read in batches.
 const MAX_BYTES_IN_BATCHES: usize = 4 * 1024;
 
-/// How many keys are taken out of a cache at a time.
+/// How many keys are taken out of an index at a time.
 const CHUNK: usize = 1024;
 
 /// A bucket being read.
@@ -40,17 +42,24 @@ const CHUNK: usize = 1024;
 pub(in crate::seat) struct BucketReader {
     bucket: Bucket,
     value_bytes: Option<usize>,
-    /// How many bytes a message of the bucket has on average; 0 if that is not snapshot.
+    /// How many bytes a message of the bucket has on average; 0 if that is not known.
     mean_bytes: usize,
     /// More keys than these are read in bulk.
     in_bulk: Option<usize>,
     store: Rc<CacheStore>,
     stage: Stage,
     node_token: Option<String>,
-    list: List,
+    /// Behind this key the list of keys begins.
+    after: Option<String>,
+    /// The list, as long as there is more of it.
+    lister: Option<KeyLister>,
+    /// What was picked of it and is not read yet.
+    picked: Vec<String>,
+    /// The last key of the list up to which nothing was picked that has not been given.
+    passed: Option<String>,
     as_of: AsOf,
     state: Option<State>,
-    /// What an earlier reader has found, which counts if the bucket has not changed since.
+    /// What an earlier scan has found, which counts if the bucket has not changed since.
     snapshot: Option<Rc<Snapshot>>,
     builder: Option<SnapshotBuilder>,
     total: usize,
@@ -59,49 +68,40 @@ pub(in crate::seat) struct BucketReader {
 
 #[derive(Debug)]
 enum Stage {
-    /// Somebody else has the bucket's cache.
+    /// Somebody else has the bucket's index.
     Queueing,
     CatchingUp(CatchUp),
-    /// Looking whether the bucket is as it is snapshot.
+    /// Looking whether the bucket is as it is known.
     Looking {
         asked: bool,
     },
-    Listing(KeyLister),
-    Listed(Vec<String>),
-    Picking(Vec<String>),
+    Listing,
+    /// The keys that were listed, and whether there are no more.
+    Listed(Vec<String>, bool),
+    Picking(Vec<String>, bool),
     Reading(ValueReader),
     Telling {
         catch_up: CatchUp,
-        /// The last key that was taken out of the cache.
+        /// The last key that was taken out of the index.
         after: Option<String>,
+        with_values: bool,
         chunk: vec::IntoIter<(String, Entry)>,
     },
     Recalling(VecDeque<(String, Found)>),
 }
 
-/// What is known of the list of keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum List {
-    /// Whether it is long is not snapshot.
-    Unknown,
-    /// It was long, now or the last time, and there was no room for it: it is asked for once there is.
-    WaitsForRoom,
-    /// Whatever its length, there is room.
-    HasRoom,
-}
-
-/// What a reader has come to.
+/// What a scan has come to.
 #[derive(Debug)]
 pub(in crate::seat) enum Step {
     /// Nothing before more is heard.
     Waiting,
-    /// The keys were listed; [`BucketReader::pick`] says which of them to read.
+    /// The keys were listed; [`Scan::pick`] says which of them to read.
     Listed,
-    /// The keys are in the cache; [`BucketReader::tell`] says behind which of them to begin.
+    /// The keys are in the index; [`Scan::tell`] says behind which of them to begin.
     Cached,
-    /// The next key of the cache, in order, and what that knows of it.
+    /// The next key of the index, in order, and what that knows of it.
     Entry(String, Entry),
-    /// There are no more keys in the cache. [`BucketReader::read`] says which of them to read, if any.
+    /// There are no more keys in the index. [`Scan::read`] says which of them to read, if any.
     Told,
     /// The next key, in order, and what is under it.
     Key(String, Found),
@@ -110,47 +110,52 @@ pub(in crate::seat) enum Step {
 }
 
 impl BucketReader {
-    /// Reads `bucket`, only what is under the token `node_token` if there is one; if that is more
+    /// Reads `bucket` behind the key `after`, only what is under the token `node_token` if there is one; if that is more
     /// than `in_bulk` keys, in bulk. `value_bytes` says how large the answers with its values were of late, if that is
-    /// snapshot; the `store` has what else is snapshot.
+    /// known; the `shelf` has what else is known.
     pub(in crate::seat) fn new(
         bucket: Bucket,
         node_token: Option<String>,
+        after: Option<&str>,
         value_bytes: Option<usize>,
         in_bulk: Option<usize>,
         store: Rc<CacheStore>,
     ) -> Self {
         // The bus itself lists the few keys of one node.
-        let stage = if in_bulk.is_some() && node_token.is_none() {
-            Stage::Queueing
-        } else {
-            Stage::Listing(KeyLister::new(bucket, node_token.clone()))
-        };
-        let is_long = node_token.is_none() && store.has_long_list(bucket);
-        BucketReader {
+        let follows = in_bulk.is_some() && node_token.is_none();
+        let mut reader = BucketReader {
             bucket,
             // Nobody but the seat writes there, as long as its rights are what they should be.
             value_bytes: value_bytes.or((bucket == Bucket::Registry).then_some(SHORT_ANSWER_BYTES)),
             mean_bytes: 0,
             in_bulk,
             store,
-            stage,
+            stage: Stage::Queueing,
             node_token,
-            list: if is_long { List::WaitsForRoom } else { List::Unknown },
+            after: after.map(str::to_owned),
+            lister: None,
+            picked: Vec::new(),
+            passed: None,
             as_of: AsOf { sequence: 0, at: None },
             state: None,
             snapshot: None,
             builder: None,
             total: 0,
             given: 0,
+        };
+        if !follows {
+            reader.list();
         }
+        reader
     }
 
-    /// Reads the registry. Nothing is read again if it is as it was when it became `known`.
-    pub(in crate::seat) fn of_registry(snapshot: Option<Rc<Snapshot>>) -> Self {
-        let scan = BucketReader::new(Bucket::Registry, None, None, None, Rc::default());
-        let stage = if snapshot.is_some() { Stage::Looking { asked: false } } else { scan.stage };
-        BucketReader { stage, snapshot, builder: Some(SnapshotBuilder::default()), ..scan }
+    /// Reads the registry behind the key `after`. Nothing is read again if it is as it was when it became `known`.
+    pub(in crate::seat) fn of_registry(snapshot: Option<Rc<Snapshot>>, after: Option<&str>) -> Self {
+        let reader = BucketReader::new(Bucket::Registry, None, after, None, None, Rc::default());
+        let stage = if snapshot.is_some() { Stage::Looking { asked: false } } else { reader.stage };
+        // A part of the bucket is not worth knowing.
+        let builder = after.is_none().then(SnapshotBuilder::default);
+        BucketReader { stage, snapshot, builder, ..reader }
     }
 
     pub(in crate::seat) const fn bucket(&self) -> Bucket {
@@ -162,22 +167,34 @@ impl BucketReader {
         self.as_of.clone()
     }
 
+    /// What tells whether the bucket has changed since its keys were listed.
+    pub(in crate::seat) const fn state(&self) -> Option<&State> {
+        self.state.as_ref()
+    }
+
     /// The first key whose value has not been given.
-    pub(in crate::seat) fn first_unread(&self) -> Option<&str> {
+    pub(in crate::seat) fn first_unread(&self) -> Option<String> {
         match &self.stage {
-            Stage::Reading(values) => values.first_unread(),
-            Stage::Telling { catch_up, after, chunk } => {
-                let next = || catch_up.entries_after(after.as_deref()).next().map(|(key, _)| key);
-                chunk.as_slice().first().map(|(key, _)| key.as_str()).or_else(next)
+            Stage::Reading(values) => values.first_unread().map(str::to_owned),
+            Stage::Telling { catch_up, after, chunk, .. } => {
+                let next = || catch_up.entries_after(after.as_deref(), false).next().map(|(key, _)| key);
+                chunk.as_slice().first().map(|(key, _)| key.clone()).or_else(next)
             }
             _ => None,
         }
     }
 
+    /// The key up to which it has been looked for keys to read, and none are left, if there is more of the list.
+    pub(in crate::seat) fn passed(&self) -> Option<&str> {
+        let is_listing = matches!(self.stage, Stage::Listing) && self.picked.is_empty();
+        self.passed.as_deref().filter(|_| is_listing)
+    }
+
     /// How far it is, in words.
     pub(in crate::seat) fn progress(&self) -> String {
-        match self.stage {
-            Stage::Queueing | Stage::CatchingUp(_) | Stage::Looking { .. } | Stage::Listing(_) => {
+        match &self.stage {
+            Stage::CatchingUp(catch_up) => catch_up.progress(),
+            Stage::Queueing | Stage::Looking { .. } | Stage::Listing => {
                 format!("the keys of bucket {} were not listed", self.bucket)
             }
             _ => format!("{} of {} values of bucket {} were read", self.given, self.total, self.bucket),
@@ -196,40 +213,43 @@ impl BucketReader {
                 request: stream_info::get(Kv::new(self.bucket.name())),
                 cost: Cost::Single,
             }),
-            Stage::Listing(listing)
-                if budget.listing && (budget.long_list || self.list != List::WaitsForRoom) =>
-            {
-                if budget.long_list {
-                    self.list = List::HasRoom;
-                }
-                listing.next_call().map(|request| Call { tag: Tag::Listing, request, cost: Cost::Listing })
+            Stage::Listing if budget.listing => {
+                let request = self.lister.as_mut()?.next_call()?;
+                Some(Call { tag: Tag::Listing, request, cost: Cost::Listing })
             }
             Stage::Reading(values) => values.next_call(budget),
             _ => None,
         }
     }
 
-    /// Takes the answer to the request of `tag`.
+    /// Takes the answer to the request of `slot`.
     pub(in crate::seat) fn on_reply(&mut self, tag: Tag, body: Result<&[u8], Cause>) -> Result<(), Cause> {
         match (&mut self.stage, tag) {
             (Stage::CatchingUp(catch_up), Tag::Look) => {
-                match catch_up.on_reply(body?)? {
-                    Ok(()) => {}
-                    Err(Uncacheable::Now) => self.list(),
-                    Err(Uncacheable::ForAWhile(why)) => {
-                        self.store.note_uncacheable(self.bucket, why);
-                        self.leave_bulk();
-                    }
-                }
+                let step = catch_up.looked(body?)?;
+                self.step(step);
+                Ok(())
+            }
+            (Stage::CatchingUp(catch_up), Tag::Next) => {
+                let step = catch_up.asked(body?)?;
+                self.step(step);
                 Ok(())
             }
             (Stage::Looking { .. }, Tag::Look) => {
-                let look = stream_info::parse(body?).map_err(Cause::Api)?;
+                let look = stream_info::parse(Kv::new(self.bucket.name()), body?).map_err(Cause::Api)?;
                 self.looked(look.map(|look| look.state));
                 Ok(())
             }
-            (Stage::Listing(listing), Tag::Listing) => {
-                listing.on_reply(keys::parse(Kv::new(self.bucket.name()), body?).map_err(Cause::Api)?)
+            (Stage::Listing, Tag::Listing) => {
+                let page = keys::parse(Kv::new(self.bucket.name()), body?).map_err(Cause::Api)?;
+                if let Some(subjects) = page.subjects.filter(|_| self.node_token.is_none())
+                    && subjects > page.total
+                {
+                    let more = subjects - page.total;
+                    let why = format!("it holds {more} messages whose subjects are no keys of the bucket");
+                    return Err(Cause::Api(ApiError::NotABucket(why)));
+                }
+                self.lister.as_mut().map_or(Ok(()), |lister| lister.on_reply(page))
             }
             (Stage::Reading(values), Tag::Value(at)) => {
                 let body = body?;
@@ -250,17 +270,12 @@ impl BucketReader {
     }
 
     /// Takes a part of the answer to a request in bulk; the error says why that is given up.
-    pub(in crate::seat) fn on_part(&mut self, tag: Tag, part: Part) -> Result<(), String> {
+    pub(in crate::seat) fn on_part(&mut self, tag: Tag, part: Part, now: Duration) -> Result<(), String> {
         match (&mut self.stage, tag) {
-            (Stage::CatchingUp(catch_up), Tag::Batch(_)) => match catch_up.on_part(part) {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(Uncacheable::Now)) => {
-                    self.list();
+            (Stage::CatchingUp(catch_up), Tag::Batch(_)) => match catch_up.on_part(part, now) {
+                Ok(step) => {
+                    self.step(step);
                     Ok(())
-                }
-                Ok(Err(Uncacheable::ForAWhile(why))) => {
-                    self.leave_bulk();
-                    Err(why.to_owned())
                 }
                 Err(why) => {
                     self.leave_bulk();
@@ -278,6 +293,18 @@ impl BucketReader {
         }
     }
 
+    /// Goes on after a step of following the bucket, or lists it.
+    fn step(&mut self, step: Result<(), Uncacheable>) {
+        match step {
+            Ok(()) => {}
+            Err(Uncacheable::Now) => self.list(),
+            Err(Uncacheable::ForAWhile(why)) => {
+                self.store.note_uncacheable(self.bucket, why);
+                self.leave_bulk();
+            }
+        }
+    }
+
     /// Reads one by one from now on.
     pub(in crate::seat) fn leave_bulk(&mut self) {
         self.in_bulk = None;
@@ -286,11 +313,6 @@ impl BucketReader {
             Stage::Reading(values) => values.leave_batches(),
             _ => {}
         }
-    }
-
-    /// Whether its keys are still to come, in bulk.
-    pub(in crate::seat) const fn is_following(&self) -> bool {
-        matches!(self.stage, Stage::Queueing | Stage::CatchingUp(_))
     }
 
     /// Whether it waits for the connection for reads in bulk, or for its turn there.
@@ -303,7 +325,14 @@ impl BucketReader {
     }
 
     fn list(&mut self) {
-        self.stage = Stage::Listing(KeyLister::new(self.bucket, self.node_token.clone()));
+        let offset = match &self.after {
+            Some(after) if self.node_token.is_none() => self.store.offset_near(self.bucket, after),
+            _ => 0,
+        };
+        let (token, after) = (self.node_token.clone(), self.after.as_deref());
+        self.lister = Some(KeyLister::new(self.bucket, token, after, offset));
+        self.total = 0;
+        self.stage = Stage::Listing;
     }
 
     /// The bucket is found in this state, if that was said.
@@ -311,8 +340,8 @@ impl BucketReader {
         let snapshot = self.snapshot.as_ref().filter(|snapshot| snapshot.is_of(state.as_ref()));
         match snapshot.zip(state) {
             Some((snapshot, state)) => {
-                self.stage = Stage::Listed(snapshot.keys());
-                self.as_of = AsOf { sequence: state.last_sequence, at: Some(state.last_at.clone()) };
+                self.stage = Stage::Listed(snapshot.keys(), true);
+                self.as_of = as_of(&state);
                 self.state = Some(state);
             }
             None => self.list(),
@@ -323,28 +352,36 @@ impl BucketReader {
     pub(in crate::seat) fn poll(&mut self) -> Step {
         match &mut self.stage {
             Stage::CatchingUp(catch_up) if catch_up.is_at_the_end() => {
-                self.as_of = catch_up.as_of();
+                if let Some(state) = catch_up.state() {
+                    self.as_of = as_of(state);
+                }
                 self.total = catch_up.keys();
                 let mean_bytes = catch_up.mean_bytes();
                 self.expect_values_of(mean_bytes);
                 Step::Cached
             }
-            Stage::Listing(listing) => match listing.take() {
+            Stage::Listing => match self.lister.as_mut().and_then(KeyLister::take) {
                 None => Step::Waiting,
-                Some(Listed { keys, mean_bytes, last_sequence, last_at, state }) => {
+                Some(Listed { keys, is_last, mean_bytes, last_sequence, last_at, state, place }) => {
                     self.expect_values_of(mean_bytes);
-                    self.as_of = AsOf { sequence: last_sequence, at: last_at };
-                    self.state = state;
-                    self.total = keys.len();
-                    if self.node_token.is_none() {
-                        self.store.note_list(self.bucket, keys.len() > LONG_LIST);
+                    // What is listed later may be newer, and is never older.
+                    if self.state.is_none() {
+                        self.as_of = AsOf { sequence: last_sequence, at: last_at };
+                        self.state = state;
                     }
-                    self.stage = Stage::Picking(keys);
+                    if let Some((first, offset)) = place.filter(|_| self.node_token.is_none()) {
+                        self.store.note_offset(self.bucket, first, offset);
+                    }
+                    self.total += keys.len();
+                    if is_last {
+                        self.lister = None;
+                    }
+                    self.stage = Stage::Picking(keys, is_last);
                     Step::Listed
                 }
             },
-            Stage::Listed(keys) => {
-                self.stage = Stage::Picking(mem::take(keys));
+            Stage::Listed(keys, is_last) => {
+                self.stage = Stage::Picking(mem::take(keys), *is_last);
                 Step::Listed
             }
             Stage::Reading(values) => match values.next() {
@@ -355,13 +392,13 @@ impl BucketReader {
                     }
                     Step::Key(key, found)
                 }
-                None if values.is_done() => Step::End,
+                None if values.is_done() => self.read_on(),
                 None => Step::Waiting,
             },
-            Stage::Telling { catch_up, after, chunk } => {
+            Stage::Telling { catch_up, after, with_values, chunk } => {
                 if chunk.len() == 0 {
-                    let next = catch_up.entries_after(after.as_deref()).take(CHUNK);
-                    let next: Vec<_> = next.map(|(key, entry)| (key.to_owned(), entry.clone())).collect();
+                    let next: Vec<_> =
+                        catch_up.entries_after(after.as_deref(), *with_values).take(CHUNK).collect();
                     *after = next.last().map(|(key, _)| key.clone());
                     *chunk = next.into_iter();
                 }
@@ -377,10 +414,23 @@ impl BucketReader {
                 }
                 None => Step::End,
             },
-            Stage::Queueing | Stage::CatchingUp(_) | Stage::Looking { .. } | Stage::Picking(_) => {
+            Stage::Queueing | Stage::CatchingUp(_) | Stage::Looking { .. } | Stage::Picking(..) => {
                 Step::Waiting
             }
         }
+    }
+
+    /// Reads what is left of the keys that were picked, lists more, or is at its end.
+    fn read_on(&mut self) -> Step {
+        if self.picked.is_empty() && self.lister.is_none() {
+            return Step::End;
+        }
+        if self.picked.is_empty() {
+            self.stage = Stage::Listing;
+        } else {
+            self.read_picked();
+        }
+        Step::Waiting
     }
 
     fn expect_values_of(&mut self, mean_bytes: usize) {
@@ -390,64 +440,67 @@ impl BucketReader {
         self.value_bytes = self.value_bytes.max(mean);
     }
 
-    /// Tells the keys of the cache behind `after`.
-    pub(in crate::seat) fn tell(&mut self, after: Option<&str>) {
-        match mem::replace(&mut self.stage, Stage::Picking(Vec::new())) {
+    /// Tells the keys of the index behind `after`, and their values if they are wanted.
+    pub(in crate::seat) fn tell(&mut self, after: Option<&str>, with_values: bool) {
+        match mem::replace(&mut self.stage, Stage::Picking(Vec::new(), true)) {
             Stage::CatchingUp(catch_up) => {
                 let after = after.map(str::to_owned);
-                self.stage = Stage::Telling { catch_up, after, chunk: Vec::new().into_iter() };
+                self.stage = Stage::Telling { catch_up, after, with_values, chunk: Vec::new().into_iter() };
             }
             other => self.stage = other,
         }
     }
 
-    /// Whether it keeps a long list of keys, or may be about to.
-    pub(in crate::seat) fn keeps_long_list(&self) -> bool {
-        self.list == List::HasRoom
-            && match &self.stage {
-                Stage::Listing(_) | Stage::Listed(_) | Stage::Picking(_) => true,
-                Stage::Reading(values) => values.left() > LONG_LIST,
-                _ => false,
+    /// How many keys of a list it keeps.
+    pub(in crate::seat) fn listed_keys(&self) -> usize {
+        self.picked.len()
+            + match &self.stage {
+                Stage::Listed(keys, _) | Stage::Picking(keys, _) => keys.len(),
+                Stage::Reading(values) => values.left(),
+                _ => 0,
             }
     }
 
-    /// Says which keys to read: those behind `after` that concern the query, in order, at most so many and the one
-    /// behind them. Look-alikes stay together.
-    pub(in crate::seat) fn pick(
-        &mut self,
-        after: Option<&str>,
-        at_most: usize,
-        concerns: impl Fn(&str) -> bool,
-    ) {
-        let Stage::Picking(listed) = &mut self.stage else { return };
-        let behind =
-            mem::take(listed).into_iter().filter(|key| after.is_none_or(|after| key.as_str() > after));
-        let mut keys = Vec::new();
-        for key in behind.filter(|key| concerns(key)) {
-            let is_behind = keys.len() > at_most && keys.last() != Some(&key);
-            keys.push(key);
+    /// Says which of the keys that were listed to read: those that concern the question, in order, at most so many and
+    /// the one behind them. Look-alikes stay together.
+    pub(in crate::seat) fn pick(&mut self, at_most: usize, concerns: impl Fn(&str) -> bool) {
+        let Stage::Picking(listed, is_last) = &mut self.stage else { return };
+        let is_last = *is_last;
+        if let Some(last) = listed.last() {
+            self.passed = Some(last.clone());
+        }
+        for key in mem::take(listed) {
+            if self.after.as_ref().is_some_and(|after| key <= *after) || !concerns(&key) {
+                continue;
+            }
+            let is_behind = self.picked.len() > at_most && self.picked.last() != Some(&key);
+            self.picked.push(key);
             if is_behind {
+                self.lister = None;
                 break;
             }
         }
-        self.read_listed(keys);
-    }
-
-    fn read_listed(&mut self, keys: Vec<String>) {
         if let Some(snapshot) = self.snapshot.as_ref().filter(|snapshot| snapshot.is_of(self.state.as_ref()))
         {
+            let keys = mem::take(&mut self.picked);
             self.total = keys.len();
             self.stage = Stage::Recalling(snapshot.recall(&keys));
             return;
         }
-        if keys.len() < self.total {
+        if is_last && self.picked.len() < self.total || !is_last && self.lister.is_none() {
             // A part of the bucket is not worth knowing.
             self.builder = None;
         }
-        if keys.len() > LONG_LIST && self.list != List::HasRoom {
-            self.list = List::WaitsForRoom;
-            return self.list();
+        if self.lister.is_some() && self.picked.len() < KEYS_AT_A_TIME {
+            self.stage = Stage::Listing;
+        } else {
+            self.read_picked();
         }
+    }
+
+    fn read_picked(&mut self) {
+        let rest = self.picked.split_off(self.picked.len().min(KEYS_AT_A_TIME));
+        let keys = mem::replace(&mut self.picked, rest);
         self.read(keys);
     }
 
@@ -461,7 +514,7 @@ impl BucketReader {
         self.stage = Stage::Reading(ValueReader::new(self.bucket, keys, self.value_bytes, batches_since));
     }
 
-    /// What this reader, now that it is at its end, has found that the next one may count on.
+    /// What this scan, now that it is at its end, has found that the next one may count on.
     pub(in crate::seat) fn learned(&mut self) -> Option<Rc<Snapshot>> {
         let builder = self.builder.take()?;
         let whole = matches!(&self.stage, Stage::Reading(values) if values.is_done());
@@ -469,52 +522,25 @@ impl BucketReader {
     }
 }
 
+/// The last write of a bucket in this state, if there was one.
+fn as_of(state: &State) -> AsOf {
+    let at = (state.last_sequence > 0).then(|| state.last_at.clone());
+    AsOf { sequence: state.last_sequence, at }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const NO_ROOM: Budget = Budget { listing: true, batch: false, long_list: false, large_bytes: usize::MAX };
-    const ROOM: Budget = Budget { long_list: true, ..NO_ROOM };
-
-    fn listed(scan: &mut BucketReader, keys: usize) {
-        scan.stage = Stage::Picking((0..keys).map(|at| format!("{at:06}")).collect());
-        scan.pick(None, usize::MAX, |_| true);
-    }
-
-    fn scan_without_room(keys: usize) -> BucketReader {
-        let mut scan = BucketReader::new(Bucket::Needs, None, None, None, Rc::default());
-        assert_eq!(scan.next_call(NO_ROOM).unwrap().tag, Tag::Listing);
-        listed(&mut scan, keys);
-        scan
-    }
-
-    #[test]
-    fn a_long_list_that_there_is_no_room_for_is_asked_for_again_once_there_is() {
-        let mut scan = scan_without_room(LONG_LIST + 1);
-        assert!(!scan.keeps_long_list());
-        assert_eq!(scan.next_call(NO_ROOM), None);
-        assert_eq!(scan.next_call(ROOM).unwrap().tag, Tag::Listing);
-        assert!(scan.keeps_long_list(), "what is awaited takes the room that it was given");
-        listed(&mut scan, LONG_LIST + 1);
-        assert!(scan.keeps_long_list());
-        assert_eq!(scan.next_call(NO_ROOM).unwrap().tag, Tag::Value(0));
-    }
-
-    #[test]
-    fn a_short_list_needs_no_room() {
-        let mut scan = scan_without_room(LONG_LIST);
-        assert!(!scan.keeps_long_list());
-        assert_eq!(scan.next_call(NO_ROOM).unwrap().tag, Tag::Value(0));
-    }
-
     #[test]
     fn what_is_picked_ends_with_the_key_behind_it_and_keeps_look_alikes_together() {
         let picked = |after, at_most| {
-            let mut scan = BucketReader::new(Bucket::Needs, None, None, None, Rc::default());
+            let mut reader = BucketReader::new(Bucket::Needs, None, after, None, None, Rc::default());
             let keys = ["a", "b", "b", "b", "c", "d"];
-            scan.stage = Stage::Picking(keys.map(str::to_owned).to_vec());
-            scan.pick(after, at_most, |key| key != "d");
-            scan.total
+            reader.stage = Stage::Picking(keys.map(str::to_owned).to_vec(), true);
+            reader.lister = None;
+            reader.pick(at_most, |key| key != "d");
+            reader.total
         };
         assert_eq!(picked(Some("a"), 1), 4);
         assert_eq!(picked(None, 0), 2);

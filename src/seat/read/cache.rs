@@ -1,16 +1,19 @@
-//! What is known of each bucket from queries before: which keys there are, when each was last written, and its value
+//! What is known of each bucket from questions before: which keys there are, when each was last written, and its value
 //! if that is short.
 //!
 //! A cache speaks of the time up to which its bucket has been followed. It is never answered from as it is: whoever
-//! uses it follows the bucket to its end first (`catch_up.rs`). One query at a time has it, the others wait; so a
-//! bucket is kept once, however many ask.
+//! uses it follows the bucket to its end first (`catch_up.rs`). One question at a time has it, the others wait; so a
+//! bucket is kept once, however many ask. All caches together have one bound, counted in what their keys really take.
 
+use super::value_reader::is_nameable;
 use crate::seat::read::found::{Found, Marker};
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::kv::Message;
+use mesh_jetstream::stream_info::State;
 use mesh_model::bucket::Bucket;
+use std::borrow::Borrow;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 use std::ops::Bound;
 use std::rc::Rc;
@@ -47,32 +50,41 @@ impl Standing {
     }
 }
 
-/// How long a value may be that is kept, and how many bytes of values are kept of one bucket.
+/// How long a value may be that is kept.
 pub(in crate::seat) const MAX_CACHED_VALUE_BYTES: usize = 2 * 1024;
-const MAX_CACHED_BYTES: usize = 24 * 1024 * 1024;
 
-/// How many keys there may be, and how many bytes of them.
+/// How many keys there may be in a bucket that is followed.
 pub(in crate::seat) const MAX_CACHED_KEYS: usize = 150_000;
-const MAX_CACHED_KEY_BYTES: usize = 24 * 1024 * 1024;
 
-/// What a cache knows of a key.
+/// How many bytes all indexes take at most, and from where on no values are kept.
+const MAX_BYTES: usize = 48 * 1024 * 1024;
+const MAX_BYTES_WITH_VALUES: usize = 40 * 1024 * 1024;
+
+/// How many of the newest writes are at hand.
+const NEWEST: usize = 8;
+
+/// What an index knows of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::seat) struct Entry {
     /// How it was written last.
     pub(in crate::seat) standing: Standing,
-    value: Option<Rc<[u8]>>,
+    value: Option<Vec<u8>>,
 }
 
 impl Entry {
     /// What is under this key, whose entry it is, if that is known.
-    pub(in crate::seat) fn found(&self, bucket: Bucket, key: &str) -> Option<Found> {
+    pub(in crate::seat) fn found(self, bucket: Bucket, key: &str) -> Option<Found> {
+        // Read one by one it could not be told from others; both ways of reading give the same answer.
+        if !is_nameable(key) {
+            return Some(Found::Unnameable);
+        }
         let Standing { sequence, at, deleted } = self.standing;
         let at = words(at);
         if deleted {
             return Some(Found::Gone { marker: Some(Marker { sequence, at }) });
         }
-        let value = self.value.as_ref()?.to_vec();
-        let subject = format!("{}{key}", Kv::new(bucket.name()).subject_prefix());
+        let value = self.value?;
+        let subject = Kv::new(bucket.name()).subject(key);
         Some(Found::Message(Message { subject, sequence, at, deleted, header_fault: None, value }))
     }
 }
@@ -87,19 +99,107 @@ pub(in crate::seat) fn words(at: OffsetDateTime) -> String {
     at.format(&Rfc3339).expect("a time that was read from four digits of a year")
 }
 
+/// A key as an index keeps it: there may be hundreds of thousands, so it is small, and one allocation.
+#[derive(Debug)]
+struct Kept {
+    /// The key, and behind it the value.
+    text: Box<[u8]>,
+    key_length: u32,
+    has_value: bool,
+    deleted: bool,
+    sequence: u64,
+    /// Nanoseconds since 1970.
+    at: i64,
+}
+
+/// What a key takes in the tree beside its text: its own size, and a third again, since the nodes are not full.
+const BESIDE_THE_TEXT: usize = size_of::<Kept>() * 3 / 2;
+
+impl Kept {
+    fn new(key: &str, standing: Standing, value: Option<&[u8]>) -> Self {
+        Kept {
+            text: [key.as_bytes(), value.unwrap_or_default()].concat().into_boxed_slice(),
+            key_length: u32::try_from(key.len()).unwrap_or(u32::MAX),
+            has_value: value.is_some(),
+            deleted: standing.deleted,
+            sequence: standing.sequence,
+            at: i64::try_from(standing.at.unix_timestamp_nanos()).unwrap_or_default(),
+        }
+    }
+
+    fn parts(&self) -> (&[u8], &[u8]) {
+        self.text.split_at(self.key_length as usize)
+    }
+
+    fn key(&self) -> &str {
+        std::str::from_utf8(self.parts().0).unwrap_or_default()
+    }
+
+    fn standing(&self) -> Standing {
+        let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.at));
+        let at = at.unwrap_or(OffsetDateTime::UNIX_EPOCH);
+        Standing { sequence: self.sequence, at, deleted: self.deleted }
+    }
+
+    /// How many bytes it takes: an allocation has eight of its own, and comes in steps of sixteen.
+    fn bytes(&self) -> usize {
+        BESIDE_THE_TEXT + (self.text.len() + 8).next_multiple_of(16).max(32)
+    }
+}
+
+impl Borrow<[u8]> for Kept {
+    fn borrow(&self) -> &[u8] {
+        self.parts().0
+    }
+}
+
+impl PartialEq for Kept {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts().0 == other.parts().0
+    }
+}
+
+impl Eq for Kept {}
+
+impl PartialOrd for Kept {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Kept {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.parts().0.cmp(other.parts().0)
+    }
+}
+
+/// A write that is known: its key and how that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::seat) struct Write {
+    pub(in crate::seat) key: String,
+    pub(in crate::seat) standing: Standing,
+}
+
 /// What is known of one bucket.
 #[derive(Debug, Default)]
 pub(in crate::seat) struct BucketCache {
     /// When the bucket was made that it speaks of.
     created: String,
     up_to: u64,
-    /// The key and the time of the write that has this sequence.
-    last: Option<(String, OffsetDateTime)>,
-    keys: BTreeMap<String, Entry>,
-    /// How many bytes of values there are.
-    kept: usize,
-    /// How many bytes of keys.
-    key_bytes: usize,
+    /// The newest writes that are known, each key once, the oldest first.
+    newest: VecDeque<Write>,
+    keys: BTreeSet<Kept>,
+    /// How many bytes its keys take.
+    bytes: usize,
+    /// From so many bytes on values are not kept.
+    room_for_values: usize,
+    /// The state of the bucket that it is known to be the whole of.
+    pub(in crate::seat) proven: Option<State>,
+    /// Sequences from which the bucket was followed on though the newest write up to there was no longer there: whether
+    /// what is known of the time before still holds is to be looked at.
+    pub(in crate::seat) unproven: Vec<u64>,
+    /// How many bytes of messages to ask for at a time; 0 if that is not known.
+    pub(in crate::seat) pace: usize,
 }
 
 impl BucketCache {
@@ -108,9 +208,9 @@ impl BucketCache {
         self.up_to
     }
 
-    /// The key and the time of the write up to which it has been followed.
-    pub(in crate::seat) fn last(&self) -> Option<(&str, OffsetDateTime)> {
-        self.last.as_ref().map(|(key, at)| (key.as_str(), *at))
+    /// The newest writes that are known, a few of them, the oldest first.
+    pub(in crate::seat) const fn newest(&self) -> &VecDeque<Write> {
+        &self.newest
     }
 
     /// How many keys it knows, deleted ones whose markers are there included.
@@ -118,99 +218,133 @@ impl BucketCache {
         self.keys.len() as u64
     }
 
-    /// Whether its keys take more room than is good.
+    /// Whether it knows more keys than a bucket that is followed may have.
     pub(in crate::seat) fn is_too_large(&self) -> bool {
-        self.key_bytes > MAX_CACHED_KEY_BYTES || self.keys.len() > MAX_CACHED_KEYS
-    }
-
-    /// Begins anew if it speaks of another bucket than one made at this time and written up to this sequence.
-    pub(in crate::seat) fn fit(&mut self, created: &str, last_sequence: u64) {
-        if self.created != created || self.up_to > last_sequence {
-            *self = BucketCache { created: created.to_owned(), ..BucketCache::default() };
-        }
+        self.keys.len() > MAX_CACHED_KEYS
     }
 
     /// Forgets every key: nothing is known of what was written up to here.
     pub(in crate::seat) fn clear(&mut self, up_to: u64) {
-        self.keys.clear();
-        self.kept = 0;
-        self.key_bytes = 0;
-        self.up_to = up_to;
-        self.last = None;
+        let BucketCache { created, room_for_values, pace, .. } = mem::take(self);
+        *self = BucketCache { created, up_to, room_for_values, pace, ..BucketCache::default() };
     }
 
-    /// Takes the last write of a key, in the order in which they were written.
-    pub(in crate::seat) fn take(&mut self, key: String, standing: Standing, value: Option<&[u8]>) {
-        self.up_to = standing.sequence;
-        self.last = Some((key.clone(), standing.at));
-        let is_kept = |value: &&[u8]| {
-            value.len() <= MAX_CACHED_VALUE_BYTES
-                && self.kept + value.len() <= MAX_CACHED_BYTES
-                && !standing.deleted
-        };
-        let value: Option<Rc<[u8]>> = value.filter(is_kept).map(Rc::from);
-        self.kept += value.as_deref().map_or(0, <[u8]>::len);
-        let key_bytes = key.len();
-        match self.keys.insert(key, Entry { standing, value }) {
-            None => self.key_bytes += key_bytes,
-            Some(before) => self.kept -= before.value.as_deref().map_or(0, <[u8]>::len),
+    /// Forgets every key if it speaks of another bucket than one made at this time, which holds messages of the
+    /// sequences from `first` to `last`. It is not told apart from one that was restored from a copy.
+    pub(in crate::seat) fn fit(&mut self, created: &str, first: u64, last: u64) {
+        if self.created != created || self.up_to > last || first > self.up_to {
+            created.clone_into(&mut self.created);
+            self.clear(0);
         }
     }
 
-    /// The keys behind `after` in their order, and what is known of each.
-    pub(in crate::seat) fn entries_after(&self, after: Option<&str>) -> impl Iterator<Item = (&str, &Entry)> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.keys.range::<str, _>((from, Bound::Unbounded)).map(|(key, entry)| (key.as_str(), entry))
+    /// Takes the last write of a key, in the order in which they were written.
+    pub(in crate::seat) fn take(&mut self, key: &str, standing: Standing, value: Option<&[u8]>) {
+        self.proven = None;
+        self.up_to = standing.sequence;
+        self.newest.retain(|write| write.key != key);
+        if self.newest.len() == NEWEST {
+            self.newest.pop_front();
+        }
+        self.newest.push_back(Write { key: key.to_owned(), standing });
+        let fits = |value: &&[u8]| {
+            value.len() <= MAX_CACHED_VALUE_BYTES && self.bytes + value.len() <= self.room_for_values
+        };
+        let kept = Kept::new(key, standing, value.filter(|value| !standing.deleted && fits(value)));
+        self.bytes += kept.bytes();
+        if let Some(before) = self.keys.replace(kept) {
+            self.bytes -= before.bytes();
+        }
+    }
+
+    /// There is nothing more up to this sequence: what was written there is gone.
+    pub(in crate::seat) const fn skip_to(&mut self, sequence: u64) {
+        self.up_to = sequence;
+    }
+
+    /// The sequence and the time of the oldest write that is known.
+    pub(in crate::seat) fn oldest(&self) -> Option<(u64, OffsetDateTime)> {
+        let oldest = self.keys.iter().min_by_key(|kept| kept.sequence)?.standing();
+        Some((oldest.sequence, oldest.at))
+    }
+
+    /// The newest write that is known up to a sequence.
+    pub(in crate::seat) fn newest_up_to(&self, sequence: u64) -> Option<Write> {
+        let snapshot = self.keys.iter().filter(|kept| kept.sequence <= sequence);
+        let newest = snapshot.max_by_key(|kept| kept.sequence)?;
+        Some(Write { key: newest.key().to_owned(), standing: newest.standing() })
+    }
+
+    /// The keys behind `after` in their order, and what is known of each: with its value, if that is wanted.
+    pub(in crate::seat) fn entries_after(
+        &self,
+        after: Option<&str>,
+        with_values: bool,
+    ) -> impl Iterator<Item = (String, Entry)> {
+        let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.as_bytes()));
+        self.keys.range::<[u8], _>((from, Bound::Unbounded)).map(move |kept| {
+            let value = (with_values && kept.has_value).then(|| kept.parts().1.to_vec());
+            (kept.key().to_owned(), Entry { standing: kept.standing(), value })
+        })
     }
 }
 
-/// What is kept of the buckets between queries.
+/// What is kept of the buckets between questions.
 #[derive(Debug, Default)]
 pub(in crate::seat) struct CacheStore {
     caches: RefCell<BTreeMap<Bucket, Place>>,
-    /// The buckets whose list of keys was long the last time.
-    long: RefCell<BTreeSet<Bucket>>,
+    /// With which key, and at which offset, a page began of the list of a bucket that has several.
+    offsets: RefCell<BTreeMap<Bucket, (String, usize)>>,
     /// The buckets that cannot be followed, and why.
     uncacheable: RefCell<BTreeMap<Bucket, &'static str>>,
 }
 
-/// The place of a cache on the store.
+/// The place of an index on the shelf.
 #[derive(Debug)]
 enum Place {
-    Kept(BucketCache),
-    Leased,
+    Kept(Box<BucketCache>),
+    /// Somebody has it. It took so many bytes when they last said so.
+    Leased(usize),
+}
+
+impl Place {
+    const fn bytes(&self) -> usize {
+        match self {
+            Place::Kept(cache) => cache.bytes,
+            Place::Leased(bytes) => *bytes,
+        }
+    }
 }
 
 impl CacheStore {
-    /// The cache of `bucket`, unless somebody else has it.
+    /// The index of `bucket`, unless somebody else has it.
     pub(in crate::seat) fn lease(self: &Rc<Self>, bucket: Bucket) -> Option<Lease> {
-        let place = self.caches.borrow_mut().insert(bucket, Place::Leased);
-        let cache = match place {
-            Some(Place::Leased) => return None,
-            Some(Place::Kept(cache)) => cache,
-            None => BucketCache::default(),
+        let mut caches = self.caches.borrow_mut();
+        if matches!(caches.get(&bucket), Some(Place::Leased(_))) {
+            return None;
+        }
+        let cache = match caches.remove(&bucket) {
+            Some(Place::Kept(cache)) => *cache,
+            _ => BucketCache::default(),
         };
+        caches.insert(bucket, Place::Leased(cache.bytes));
         Some(Lease { store: Rc::clone(self), bucket, cache })
     }
 
-    /// Forgets all caches that nobody has.
+    /// Forgets all indexes that nobody has.
     pub(in crate::seat) fn clear(&self) {
-        self.caches.borrow_mut().retain(|_, place| matches!(place, Place::Leased));
+        self.caches.borrow_mut().retain(|_, place| matches!(place, Place::Leased(_)));
     }
 
-    /// Notes whether the list of all keys of `bucket` was long.
-    pub(in crate::seat) fn note_list(&self, bucket: Bucket, is_long: bool) {
-        let mut long = self.long.borrow_mut();
-        if is_long {
-            long.insert(bucket)
-        } else {
-            long.remove(&bucket)
-        };
+    /// Notes that a page of the bus's list of `bucket` began with the key `first` at this offset.
+    pub(in crate::seat) fn note_offset(&self, bucket: Bucket, first: String, offset: usize) {
+        self.offsets.borrow_mut().insert(bucket, (first, offset));
     }
 
-    /// Whether the list of all keys of `bucket` was long the last time.
-    pub(in crate::seat) fn has_long_list(&self, bucket: Bucket) -> bool {
-        self.long.borrow().contains(&bucket)
+    /// Where the key behind `after` may be in the bus's list of `bucket`.
+    pub(in crate::seat) fn offset_near(&self, bucket: Bucket, after: &str) -> usize {
+        let offsets = self.offsets.borrow();
+        offsets.get(&bucket).filter(|(first, _)| first.as_str() <= after).map_or(0, |(_, offset)| *offset)
     }
 
     /// Notes that `bucket` cannot be followed for a while.
@@ -223,13 +357,13 @@ impl CacheStore {
         self.uncacheable.take()
     }
 
-    /// Whether no cache is kept.
+    /// Whether no index is kept.
     pub(in crate::seat) fn is_empty(&self) -> bool {
         self.caches.borrow().is_empty()
     }
 }
 
-/// A cache that a query has until it is dropped.
+/// An index that a question has until it is dropped.
 #[derive(Debug)]
 pub(in crate::seat) struct Lease {
     store: Rc<CacheStore>,
@@ -237,10 +371,30 @@ pub(in crate::seat) struct Lease {
     pub(in crate::seat) cache: BucketCache,
 }
 
+impl Lease {
+    /// Sees to it that all indexes together stay within their bound: others that nobody has are forgotten, the largest
+    /// first. `false` if this one takes too much room all the same.
+    pub(in crate::seat) fn make_room(&mut self) -> bool {
+        let mut caches = self.store.caches.borrow_mut();
+        caches.insert(self.bucket, Place::Leased(self.cache.bytes));
+        let total = |caches: &BTreeMap<Bucket, Place>| caches.values().map(Place::bytes).sum::<usize>();
+        while total(&caches) > MAX_BYTES {
+            let kept = caches.iter().filter(|(_, place)| matches!(place, Place::Kept(_)));
+            let Some(largest) = kept.max_by_key(|(_, place)| place.bytes()).map(|(bucket, _)| *bucket) else {
+                return false;
+            };
+            caches.remove(&largest);
+        }
+        let others = total(&caches) - self.cache.bytes;
+        self.cache.room_for_values = MAX_BYTES_WITH_VALUES.saturating_sub(others);
+        true
+    }
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
         let cache = mem::take(&mut self.cache);
-        self.store.caches.borrow_mut().insert(self.bucket, Place::Kept(cache));
+        self.store.caches.borrow_mut().insert(self.bucket, Place::Kept(Box::new(cache)));
     }
 }
 
@@ -252,54 +406,91 @@ mod tests {
         Standing { sequence, at: OffsetDateTime::UNIX_EPOCH, deleted: false }
     }
 
+    fn cache() -> BucketCache {
+        BucketCache { room_for_values: usize::MAX, ..BucketCache::default() }
+    }
+
     #[test]
     fn an_index_is_lent_to_one_at_a_time_and_comes_back_as_it_became() {
         let store = Rc::new(CacheStore::default());
-        let mut lent = store.lease(Bucket::Needs).unwrap();
-        lent.cache.take("b".to_owned(), standing(4), Some(b"1"));
+        let mut lease = store.lease(Bucket::Needs).unwrap();
+        lease.cache.take("b", standing(4), Some(b"1"));
         assert!(store.lease(Bucket::Needs).is_none());
         assert!(store.lease(Bucket::Applied).is_some(), "each bucket has its own");
-        drop(lent);
-        let lent = store.lease(Bucket::Needs).unwrap();
-        assert_eq!((lent.cache.up_to(), lent.cache.len()), (4, 1));
+        drop(lease);
+        let lease = store.lease(Bucket::Needs).unwrap();
+        assert_eq!((lease.cache.up_to(), lease.cache.len()), (4, 1));
         store.clear();
         assert!(store.lease(Bucket::Needs).is_none(), "what somebody has stays theirs");
-        drop(lent);
+        drop(lease);
         assert!(!store.is_empty());
         store.clear();
         assert!(store.is_empty());
     }
 
     #[test]
-    fn keys_come_in_their_order_from_behind_another() {
-        let mut cache = BucketCache::default();
-        for (key, sequence) in [("b", 1), ("a.x", 2), ("c", 3), ("b", 5)] {
-            cache.take(key.to_owned(), standing(sequence), Some(b"1"));
-        }
-        let behind = |after| {
-            cache.entries_after(after).map(|(key, entry)| (key, entry.standing.sequence)).collect::<Vec<_>>()
+    fn all_together_have_one_bound_and_what_nobody_has_makes_room() {
+        let store = Rc::new(CacheStore::default());
+        let fill = |lease: &mut Lease, keys: u64| {
+            for at in 1..=keys {
+                lease.cache.take(&format!("{at:08}{}", "k".repeat(992)), standing(at), None);
+            }
+            lease.make_room()
         };
-        assert_eq!(behind(None), [("a.x", 2), ("b", 5), ("c", 3)]);
-        assert_eq!(behind(Some("a.y")), [("b", 5), ("c", 3)]);
-        assert_eq!(behind(Some("b")), [("c", 3)]);
+        let mut needs = store.lease(Bucket::Needs).unwrap();
+        assert!(fill(&mut needs, 30_000), "some 31 MiB");
+        let mut applied = store.lease(Bucket::Applied).unwrap();
+        assert!(!fill(&mut applied, 30_000), "beside what somebody has there is no room for it");
+        drop(needs);
+        assert!(applied.make_room(), "what nobody has makes room");
+        drop(applied);
+        assert_eq!(store.lease(Bucket::Needs).unwrap().cache.len(), 0);
+        assert_eq!(store.lease(Bucket::Applied).unwrap().cache.len(), 30_000);
+    }
+
+    #[test]
+    fn keys_come_in_their_order_from_behind_another() {
+        let mut cache = cache();
+        for (key, sequence) in [("b", 1), ("a.x", 2), ("c", 3), ("b", 5)] {
+            cache.take(key, standing(sequence), Some(b"1"));
+        }
+        let entries_after = |after| {
+            cache
+                .entries_after(after, false)
+                .map(|(key, entry)| (key, entry.standing.sequence))
+                .collect::<Vec<_>>()
+        };
+        let keys = |pairs: &[(&str, u64)]| {
+            pairs.iter().map(|(key, sequence)| ((*key).to_owned(), *sequence)).collect::<Vec<_>>()
+        };
+        assert_eq!(entries_after(None), keys(&[("a.x", 2), ("b", 5), ("c", 3)]));
+        assert_eq!(entries_after(Some("a.y")), keys(&[("b", 5), ("c", 3)]));
+        assert_eq!(entries_after(Some("b")), keys(&[("c", 3)]));
+        let newest: Vec<&str> = cache.newest().iter().map(|write| write.key.as_str()).collect();
+        assert_eq!(newest, ["a.x", "c", "b"]);
+        assert_eq!(cache.newest_up_to(4).map(|write| write.key), Some("c".to_owned()));
+        assert_eq!(cache.newest_up_to(1), None, "that write of b is not the last");
+        assert_eq!(cache.oldest().map(|(sequence, _)| sequence), Some(2));
     }
 
     #[test]
     fn short_values_are_kept_and_counted() {
-        let mut cache = BucketCache::default();
+        let mut cache = cache();
         let found = |cache: &BucketCache| {
-            let (key, entry) = cache.entries_after(None).next().unwrap();
-            let found = entry.found(Bucket::Needs, key)?;
-            found.message().map(|message| message.value.clone())
+            let (key, entry) = cache.entries_after(None, true).next().unwrap();
+            entry.found(Bucket::Needs, &key)?.message().map(|message| message.value.clone())
         };
-        cache.take("a".to_owned(), standing(1), Some(b"one"));
-        assert_eq!((found(&cache), cache.kept, cache.key_bytes), (Some(b"one".to_vec()), 3, 1));
-        cache.take("a".to_owned(), standing(2), Some(b""));
-        assert_eq!((found(&cache), cache.kept), (Some(Vec::new()), 0));
-        cache.take("a".to_owned(), standing(3), Some(&[b'x'; MAX_CACHED_VALUE_BYTES + 1]));
-        assert_eq!((found(&cache), cache.kept), (None, 0), "a long value is read when it is asked for");
-        cache.take("a".to_owned(), Standing { deleted: true, ..standing(4) }, Some(b""));
-        let (_, entry) = cache.entries_after(None).next().unwrap();
+        cache.take("a", standing(1), Some(b"one"));
+        assert_eq!((found(&cache), cache.bytes), (Some(b"one".to_vec()), BESIDE_THE_TEXT + 32));
+        cache.take("a", standing(2), Some(b""));
+        assert_eq!((found(&cache), cache.bytes), (Some(Vec::new()), BESIDE_THE_TEXT + 32));
+        cache.take("a", standing(3), Some(&[b'x'; 1000]));
+        assert_eq!(cache.bytes, BESIDE_THE_TEXT + 1024);
+        cache.take("a", standing(3), Some(&[b'x'; MAX_CACHED_VALUE_BYTES + 1]));
+        assert_eq!(found(&cache), None, "a long value is read when it is asked for");
+        assert_eq!(cache.bytes, BESIDE_THE_TEXT + 32);
+        cache.take("a", Standing { deleted: true, ..standing(4) }, Some(b""));
+        let (_, entry) = cache.entries_after(None, true).next().unwrap();
         let at = "1970-01-01T00:00:00Z".to_owned();
         assert_eq!(
             entry.found(Bucket::Needs, "a"),
@@ -308,17 +499,26 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_cannot_be_asked_for_by_its_name_is_given_as_if_it_had_been() {
+        let mut cache = cache();
+        cache.take("n1.*", Standing { deleted: true, ..standing(4) }, None);
+        let (key, entry) = cache.entries_after(None, true).next().unwrap();
+        assert_eq!(entry.found(Bucket::Applied, &key), Some(Found::Unnameable));
+    }
+
+    #[test]
     fn an_index_of_another_bucket_is_forgotten() {
-        let fitted = |created, last| {
+        let fitted = |created, first, last| {
             let mut cache = BucketCache { created: "then".to_owned(), ..BucketCache::default() };
-            cache.take("a".to_owned(), standing(7), Some(b"1"));
-            cache.fit(created, last);
+            cache.take("a", standing(7), Some(b"1"));
+            cache.fit(created, first, last);
             cache.len()
         };
-        assert_eq!(fitted("then", 7), 1);
-        assert_eq!(fitted("then", 8), 1);
-        assert_eq!(fitted("later", 8), 0);
-        assert_eq!(fitted("then", 6), 0, "restored from a time before");
+        assert_eq!(fitted("then", 1, 7), 1);
+        assert_eq!(fitted("then", 7, 8), 1);
+        assert_eq!(fitted("later", 1, 8), 0);
+        assert_eq!(fitted("then", 1, 6), 0, "restored from a time before");
+        assert_eq!(fitted("then", 8, 9), 0, "nothing that is known is there any more");
     }
 
     #[test]
@@ -331,7 +531,9 @@ mod tests {
             "2026-11-29T13:26:59.999999999Z",
             "1970-01-01T00:00:00.1Z",
         ] {
-            assert_eq!(words(read_time(at).unwrap()), at);
+            let mut cache = cache();
+            cache.take("a", Standing { at: read_time(at).unwrap(), ..standing(1) }, None);
+            assert_eq!(words(cache.entries_after(None, false).next().unwrap().1.standing.at), at);
         }
     }
 }

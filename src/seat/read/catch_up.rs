@@ -1,41 +1,47 @@
-//! A bucket followed to its end: what was written since its cache was last used, in the order of the writes.
+//! A bucket followed to its end: what was written since its index was last used, in the order of the writes.
 //!
-//! A look at the stream says how far there is to go. Then everything behind what is known is read, in parts, each of
-//! which counts once its end shows that it has no gap. Then another look must show that nothing was written since, and
-//! as many messages as there are keys: keys expire and are purged without a write. Then the cache is what the bucket
-//! holds. A bucket may have been restored from a time before, too, and written since: so the first part begins with the
-//! last write that is known, which must be there as it was, or its key must have been written since. Where something
-//! is amiss all is read again from the start. What is left is a restored bucket in which that very key was written
-//! again, no other write has taken its sequence, and the keys are as many: until nobody has asked for ten minutes.
+//! A look at the stream says how far there is to go. Then everything behind what is known is read, in parts: each
+//! message names the one before it, so what has come is known to have no gap, and is kept even if the rest never comes.
+//! Then another look must show that nothing was written since, as many messages as there are keys, and the oldest of
+//! them: keys expire and are purged without a write. Then the index is what the bucket holds.
+//!
+//! A bucket may have been restored from a copy, and written since; no number of the stream tells. But then all that is
+//! known of the time after the copy was made is wrong, and so the newest write that is known and was not written over
+//! since is not there, or another one is behind it. So each part begins with the newest writes that are known. If the
+//! newest of them that was not written over since is among those that come, and nothing else of that time, the rest
+//! holds. If none of them is left, the newest that is, of all that was known, is looked for at the end of the read. Where
+//! something is amiss all is read again from the start.
 
-use super::cache::{Entry, Lease, MAX_CACHED_KEYS, MAX_CACHED_VALUE_BYTES, Standing, read_time};
+use super::cache::{Entry, Lease, MAX_CACHED_KEYS, MAX_CACHED_VALUE_BYTES, Standing, Write, read_time};
 use crate::seat::call::{Budget, Call, Cost, Tag};
 use crate::seat::failure::Cause;
-use crate::wire::answer::AsOf;
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::direct_get::{self, Part};
+use mesh_jetstream::kv;
 use mesh_jetstream::stream_info::{self, State, StreamInfo};
 use mesh_model::bucket::Bucket;
-use std::mem;
+use std::time::Duration;
 
 /// How many messages a part asks for. The start of each costs the server a count of all that is behind it, some
 /// milliseconds in a large bucket that was often written.
 const PART_MESSAGES: usize = 8000;
 
-/// A bucket with more bytes, more bytes a message, or more messages than a cache has room for is not followed: the
-/// cache would be too large, or take too long.
+/// How many bytes a part asks for: few at first, so that one which is given up on a slow line delays nobody for long;
+/// more where it came quickly, fewer where it did not.
+const FIRST_PACE: usize = 64 * 1024;
+const MIN_PACE: usize = 16 * 1024;
+pub(in crate::seat) const MAX_PACE: usize = 4 * 1024 * 1024;
+const QUICK: Duration = Duration::from_millis(100);
+const SLOW: Duration = Duration::from_millis(500);
+
+/// A bucket with more bytes, or more bytes a message, is not followed: it would take too long.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_MEAN_BYTES: u64 = 4 * 1024;
 
-/// How often the bucket is looked at until it holds still for as long as a read takes.
-const MAX_LOOKS: u32 = 8;
-
-/// How often all is read again from the start.
-const MAX_RESTARTS: u32 = 2;
-
-/// How often a part is asked for again because the server that answered does not know the newest writes yet: in a
-/// cluster any server that has a copy may answer.
-const MAX_LAGS: u32 = 8;
+/// How often something is tried again: because the bucket did not hold still for as long as a read takes, since the
+/// server that answered does not know the newest writes yet (in a cluster any server that has a copy may answer), or
+/// since what was read is not what the bucket holds.
+const MAX_TRIES: u32 = 8;
 
 /// A bucket being followed.
 #[derive(Debug)]
@@ -45,20 +51,9 @@ pub(in crate::seat) struct CatchUp {
     few: usize,
     lease: Lease,
     stage: Stage,
-    looks: u32,
-    restarts: u32,
-    lags: u32,
+    tries: u32,
     look: Option<StreamInfo>,
-    /// The sequence of the message that the part under way has brought last; 0 if none has come.
-    came: u64,
-    /// What it has brought.
-    part: Vec<(String, Standing, Option<Vec<u8>>)>,
-    /// Whether the last write that was known has been looked for.
-    has_met_last: bool,
-    /// Whether another one was found in its place.
-    is_other: bool,
-    /// The key of that write, if it is no longer there: the key must have been written since.
-    owed: Option<String>,
+    part: PartUnderWay,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +62,40 @@ enum Stage {
     Looking,
     ToRead,
     Reading,
+    /// Nothing came behind what is known, though more was written: is it gone?
+    ToAsk,
+    Asking,
+    /// Looking for the newest that is left of what was known.
+    ToCheck,
+    Checking,
     AtTheEnd,
+}
+
+/// A part that is being read.
+#[derive(Debug, Default)]
+struct PartUnderWay {
+    /// Up to where the bucket was known when it was asked for.
+    base: u64,
+    /// The newest writes up to there: nothing else may come of the time before, and what is missing of them must have
+    /// been written over.
+    snapshot: Vec<Write>,
+    /// The sequence of the newest of them that has come; 0 if none has.
+    met: u64,
+    /// How many messages have come.
+    count: u64,
+    /// The sequence of the one that came last.
+    came: u64,
+    /// When the first one came.
+    begun: Duration,
+    /// What comes is of another bucket than what was known.
+    is_other: bool,
+}
+
+impl PartUnderWay {
+    /// Whether the newest write that was known has come, or none was.
+    fn has_met_the_newest(&self) -> bool {
+        self.snapshot.last().is_none_or(|newest| newest.standing.sequence == self.met)
+    }
 }
 
 /// That a bucket is not followed.
@@ -79,62 +107,83 @@ pub(in crate::seat) enum Uncacheable {
     ForAWhile(&'static str),
 }
 
+/// How a step went. The outer error ends the question, or says why a read in bulk was of no use.
+type Step = Result<(), Uncacheable>;
+
 impl CatchUp {
     /// Follows `bucket`, if that has more than a `few` messages.
-    pub(in crate::seat) const fn new(bucket: Bucket, few: usize, lease: Lease) -> Self {
+    pub(in crate::seat) fn new(bucket: Bucket, few: usize, mut lease: Lease) -> Self {
+        lease.make_room();
         CatchUp {
             bucket,
             few,
             lease,
             stage: Stage::ToLook,
-            looks: 0,
-            restarts: 0,
-            lags: 0,
+            tries: 0,
             look: None,
-            came: 0,
-            part: Vec::new(),
-            has_met_last: false,
-            is_other: false,
-            owed: None,
+            part: PartUnderWay::default(),
         }
     }
 
     /// The next request to send, if there is one to send now.
     pub(in crate::seat) fn next_call(&mut self, budget: Budget) -> Option<Call> {
+        let bucket = Kv::new(self.bucket.name());
         match self.stage {
             Stage::ToLook => {
                 self.stage = Stage::Looking;
-                Some(Call {
-                    tag: Tag::Look,
-                    request: stream_info::get(Kv::new(self.bucket.name())),
-                    cost: Cost::Single,
-                })
+                Some(Call { tag: Tag::Look, request: stream_info::get(bucket), cost: Cost::Single })
             }
             Stage::ToRead if budget.batch => {
                 self.stage = Stage::Reading;
-                let is_met = self.has_met_last || self.lease.cache.last().is_none();
-                let from = self.lease.cache.up_to() + u64::from(is_met);
-                let request = direct_get::after(Kv::new(self.bucket.name()), from, PART_MESSAGES);
-                Some(Call { tag: Tag::Batch(0), request, cost: Cost::Batch(self.bucket) })
+                let snapshot: Vec<Write> = self.lease.cache.newest().iter().cloned().collect();
+                let base = self.lease.cache.up_to();
+                let from = snapshot.first().map_or(base + 1, |oldest| oldest.standing.sequence);
+                self.part = PartUnderWay { base, snapshot, ..PartUnderWay::default() };
+                let pace = self.pace();
+                Some(self.batch(direct_get::after(bucket, from, PART_MESSAGES, pace)))
             }
-            Stage::ToRead | Stage::Looking | Stage::Reading | Stage::AtTheEnd => None,
+            Stage::ToCheck if budget.batch => {
+                self.stage = Stage::Checking;
+                let base = self.lease.cache.unproven.last().copied().unwrap_or_default();
+                let snapshot: Vec<Write> = self.lease.cache.newest_up_to(base).into_iter().collect();
+                let from = snapshot.first().map_or(1, |newest| newest.standing.sequence);
+                self.part = PartUnderWay { base, snapshot, ..PartUnderWay::default() };
+                let pace = self.pace();
+                Some(self.batch(direct_get::after(bucket, from, 2, pace)))
+            }
+            Stage::ToAsk => {
+                self.stage = Stage::Asking;
+                let request = kv::next(bucket, self.lease.cache.up_to() + 1);
+                Some(Call { tag: Tag::Next, request, cost: Cost::Single })
+            }
+            _ => None,
+        }
+    }
+
+    const fn batch(&self, request: mesh_jetstream::message::Request) -> Call {
+        Call { tag: Tag::Batch(0), request, cost: Cost::Batch(self.bucket) }
+    }
+
+    const fn pace(&self) -> usize {
+        match self.lease.cache.pace {
+            0 => FIRST_PACE,
+            pace => pace,
         }
     }
 
     /// Takes what a look has shown.
-    pub(in crate::seat) fn on_reply(&mut self, body: &[u8]) -> Result<Result<(), Uncacheable>, Cause> {
-        let look = stream_info::parse(body).map_err(Cause::Api)?;
-        Ok(look.map_or(Err(Uncacheable::Now), |look| self.looked(look)))
+    pub(in crate::seat) fn looked(&mut self, body: &[u8]) -> Result<Step, Cause> {
+        let look = stream_info::parse(Kv::new(self.bucket.name()), body).map_err(Cause::Api)?;
+        Ok(look.map_or(Err(Uncacheable::Now), |look| self.take_look(look)))
     }
 
-    fn looked(&mut self, look: StreamInfo) -> Result<(), Uncacheable> {
-        self.looks += 1;
-        let State { created, messages, last_sequence, last_at } = &look.state;
+    fn take_look(&mut self, look: StreamInfo) -> Step {
+        let State { created, messages, first_sequence, last_sequence, .. } = &look.state;
         let is_short = look.bytes <= messages.saturating_mul(MAX_MEAN_BYTES);
         // Where a key may have several messages, one that goes may leave an older one behind.
         let is_fit =
             look.history == 1 && is_short && *messages <= MAX_CACHED_KEYS as u64 && look.bytes <= MAX_BYTES;
-        if !is_fit || self.looks > MAX_LOOKS {
+        if !is_fit {
             return Err(Uncacheable::Now);
         }
         let cache = &mut self.lease.cache;
@@ -142,117 +191,173 @@ impl CatchUp {
         if cache.is_too_large() {
             cache.clear(0);
         }
-        cache.fit(created, *last_sequence);
+        cache.fit(created, *first_sequence, *last_sequence);
         if *messages == 0 {
             cache.clear(*last_sequence);
         }
-        let is_known = cache.up_to() == *last_sequence;
-        let is_same = cache.last().is_none_or(|(_, at)| read_time(last_at) == Some(at));
-        let is_whole = is_known && is_same && cache.len() == *messages;
-        let is_small = *messages <= self.few as u64;
-        self.look = Some(look);
-        if is_whole {
+        let is_known = cache.up_to() == *last_sequence && cache.unproven.is_empty();
+        let before = self.look.replace(look);
+        if is_known && self.is_whole(before.as_ref()) {
+            self.lease.cache.proven = self.look.as_ref().map(|look| look.state.clone());
             self.stage = Stage::AtTheEnd;
-            Ok(())
-        } else if is_small {
-            Err(Uncacheable::Now)
-        } else if is_known {
-            self.start_again()
-        } else {
-            self.stage = Stage::ToRead;
-            Ok(())
+            return Ok(());
         }
-    }
-
-    fn start_again(&mut self) -> Result<(), Uncacheable> {
-        self.lease.cache.clear(0);
-        self.owed = None;
+        if self.look.as_ref().is_some_and(|look| look.state.messages <= self.few as u64) {
+            return Err(Uncacheable::Now);
+        }
+        if is_known {
+            return self.start_again();
+        }
         self.stage = Stage::ToRead;
-        self.restarts += 1;
-        if self.restarts > MAX_RESTARTS {
-            Err(Uncacheable::ForAWhile("its messages are not as many as its keys"))
-        } else {
-            Ok(())
-        }
+        // The first look of all is no other try.
+        if before.is_some() { self.try_again(Uncacheable::Now) } else { Ok(()) }
     }
 
-    /// Takes a part of what was written. The error says why it is of no use.
-    pub(in crate::seat) fn on_part(&mut self, part: Part) -> Result<Result<(), Uncacheable>, String> {
+    /// Whether the index, which knows all up to the last write, is what the bucket holds.
+    fn is_whole(&self, before: Option<&StreamInfo>) -> bool {
+        let (cache, Some(look)) = (&self.lease.cache, &self.look) else { return false };
+        let state = &look.state;
+        if cache.proven.as_ref() == Some(state) || state.messages == 0 {
+            return true;
+        }
+        // The last write itself may be gone; then the look before must have shown the same.
+        let is_last = match cache.newest().back() {
+            Some(newest) if newest.standing.sequence == state.last_sequence => {
+                read_time(&state.last_at) == Some(newest.standing.at)
+            }
+            _ => before.is_some_and(|before| before.state.last_at == state.last_at),
+        };
+        let first = read_time(&state.first_at).map(|at| (state.first_sequence, at));
+        is_last && cache.len() == state.messages && cache.oldest() == first
+    }
+
+    fn start_again(&mut self) -> Step {
+        self.lease.cache.clear(0);
+        self.stage = Stage::ToRead;
+        self.try_again(Uncacheable::ForAWhile("its messages are not as many as its keys"))
+    }
+
+    const fn try_again(&mut self, uncacheable: Uncacheable) -> Step {
+        self.tries += 1;
+        if self.tries > MAX_TRIES { Err(uncacheable) } else { Ok(()) }
+    }
+
+    /// Takes the answer to the question whether there is anything behind what is known.
+    pub(in crate::seat) fn asked(&mut self, body: &[u8]) -> Result<Step, Cause> {
+        if self.stage != Stage::Asking {
+            return Ok(Ok(()));
+        }
+        if kv::parse_message(body).map_err(Cause::Api)?.is_some() {
+            self.stage = Stage::ToRead;
+            let why = "the server that answered does not know the newest writes";
+            return Ok(self.try_again(Uncacheable::ForAWhile(why)));
+        }
+        self.lease.cache.skip_to(self.goal());
+        self.go_on();
+        Ok(Ok(()))
+    }
+
+    /// Takes a part of what was written, which came at the time `now`. The error says why it is of no use.
+    pub(in crate::seat) fn on_part(&mut self, part: Part, now: Duration) -> Result<Step, String> {
         match part {
-            Part::Message { after, .. } | Part::End { after, .. } if after != self.came => {
+            Part::Message { after, .. } | Part::End { after, .. } if after != self.part.came => {
                 Err("a message is missing in the answer".to_owned())
             }
             Part::Message { message, .. } => {
-                let key = message.subject.strip_prefix(&Kv::new(self.bucket.name()).subject_prefix());
+                let bucket = Kv::new(self.bucket.name());
+                let key = message.subject.strip_prefix(&bucket.subject_prefix());
                 let key = key.ok_or("the stream holds subjects that are no keys")?;
                 let standing = Standing::of(&message).ok_or("a message has no time")?;
-                self.came = standing.sequence;
-                let is_first = !mem::replace(&mut self.has_met_last, true);
-                if is_first && self.meets_last(key, &standing) {
-                    return Ok(Ok(()));
+                if standing.sequence <= self.part.came {
+                    return Err("a message comes twice".to_owned());
+                }
+                self.part.came = standing.sequence;
+                self.part.count += 1;
+                if self.part.count == 1 {
+                    self.part.begun = now;
                 }
                 // A value under headers that cannot be read is read with its fault when it is asked for.
                 let is_kept = message.value.len() <= MAX_CACHED_VALUE_BYTES && message.header_fault.is_none();
-                let value = is_kept.then_some(message.value);
-                if standing.sequence <= self.part.last().map_or(0, |(_, last, _)| last.sequence) {
-                    return Err("a message comes twice".to_owned());
-                }
-                self.part.push((key.to_owned(), standing, value));
+                self.take(key, standing, is_kept.then_some(message.value.as_slice()));
                 Ok(Ok(()))
             }
-            Part::End { left_out, .. } => Ok(self.end_part(left_out)),
+            Part::End { left_out, .. } => Ok(self.end_part(left_out, now)),
             // Nothing is left, from there on.
-            Part::Unusable(why) if why.starts_with("404") => Ok(self.end_part(0)),
+            Part::Unusable(why) if why.starts_with("404") => Ok(self.end_part(0, now)),
             Part::Unusable(why) => Err(why),
         }
     }
 
-    /// Holds the first message of all against the last write that is known. Whether it is that very one.
-    fn meets_last(&mut self, key: &str, standing: &Standing) -> bool {
-        let cache = &mut self.lease.cache;
-        let Some((last, at)) = cache.last() else { return false };
-        let is_there = standing.sequence == cache.up_to();
-        if is_there && (key != last || standing.at != at) {
-            // The bucket is another one: nothing of it is known.
-            cache.clear(0);
-            self.is_other = true;
-        } else if !is_there {
-            self.owed = Some(last.to_owned());
+    fn take(&mut self, key: &str, standing: Standing, value: Option<&[u8]>) {
+        let part = &mut self.part;
+        if part.is_other {
+            return;
         }
-        is_there
+        let cache = &mut self.lease.cache;
+        if standing.sequence <= part.base {
+            if part.snapshot.iter().any(|snapshot| snapshot.key == key && snapshot.standing == standing) {
+                part.met = standing.sequence;
+            } else {
+                part.is_other = true;
+                cache.clear(0);
+            }
+        } else if self.stage == Stage::Reading {
+            // Until it is shown that what was known still holds. The rest of the part may never come.
+            if !part.has_met_the_newest() && cache.unproven.last() != Some(&part.base) {
+                cache.unproven.push(part.base);
+            }
+            cache.take(key, standing, value);
+        }
     }
 
-    fn end_part(&mut self, left_out: u64) -> Result<(), Uncacheable> {
-        self.came = 0;
-        if mem::take(&mut self.is_other) {
-            self.part.clear();
+    fn end_part(&mut self, left_out: u64, now: Duration) -> Step {
+        let PartUnderWay { count, came, base, begun, is_other, met, .. } = self.part;
+        if self.stage == Stage::Reading && count > 0 {
+            let took = now.saturating_sub(begun);
+            let pace = self.pace();
+            self.lease.cache.pace = if took > SLOW {
+                (pace / 2).max(MIN_PACE)
+            } else if took < QUICK && left_out > 0 {
+                (pace * 4).min(MAX_PACE)
+            } else {
+                pace
+            };
+        }
+        let has_met_the_newest = self.part.has_met_the_newest();
+        if is_other || self.stage == Stage::Checking && !has_met_the_newest {
             return self.start_again();
         }
-        let brings_nothing = self.part.is_empty();
         let cache = &mut self.lease.cache;
-        for (key, standing, value) in self.part.drain(..) {
-            if standing.sequence > cache.up_to() {
-                self.owed.take_if(|owed| *owed == key);
-            }
-            cache.take(key, standing, value.as_deref());
+        if self.stage == Stage::Checking {
+            cache.unproven.pop();
+            self.go_on();
+            return Ok(());
         }
-        // Once the cache is given back, nobody knows any more what is owed.
-        if self.owed.is_some() {
-            return self.start_again();
+        if !has_met_the_newest {
+            let holds = cache.newest_up_to(base).is_some_and(|left| left.standing.sequence == met);
+            cache.unproven.retain(|unproven| *unproven != base);
+            cache.unproven.extend((!holds).then_some(base));
         }
-        let is_far_enough = self.lease.cache.up_to() >= self.goal();
-        self.stage = if is_far_enough { Stage::ToLook } else { Stage::ToRead };
-        if !is_far_enough && (left_out == 0 || brings_nothing) {
-            self.lags += 1;
+        if !self.lease.make_room() {
+            return Err(Uncacheable::ForAWhile("what is known of it takes too much room"));
         }
-        if self.lags > MAX_LAGS {
-            Err(Uncacheable::ForAWhile(
-                "the server that answered does not know the newest writes, or they are gone",
-            ))
-        } else if self.lease.cache.is_too_large() {
-            Err(Uncacheable::ForAWhile("its keys take too much room"))
+        if self.lease.cache.is_too_large() {
+            return Err(Uncacheable::ForAWhile("it has too many keys"));
+        }
+        let is_at_its_end = left_out == 0 || count == 0 || came <= base;
+        self.stage = if self.lease.cache.up_to() < self.goal() && is_at_its_end {
+            Stage::ToAsk
         } else {
-            Ok(())
+            Stage::ToRead
+        };
+        self.go_on();
+        Ok(())
+    }
+
+    /// What is next once all is known that was written, if it is.
+    fn go_on(&mut self) {
+        if self.lease.cache.up_to() >= self.goal() {
+            self.stage = if self.lease.cache.unproven.is_empty() { Stage::ToLook } else { Stage::ToCheck };
         }
     }
 
@@ -261,23 +366,19 @@ impl CatchUp {
         self.look.as_ref().map_or(0, |look| look.state.last_sequence)
     }
 
-    /// Whether it wants to read what was written, and has not been able to.
+    /// Whether it wants to read in bulk, and has not been able to.
     pub(in crate::seat) fn is_to_read(&self) -> bool {
-        self.stage == Stage::ToRead
+        matches!(self.stage, Stage::ToRead | Stage::ToCheck)
     }
 
-    /// Whether the cache holds all that was written before it was last looked at.
+    /// Whether the index holds all that was written before it was last looked at.
     pub(in crate::seat) fn is_at_the_end(&self) -> bool {
         self.stage == Stage::AtTheEnd
     }
 
     /// The state of the bucket that it was followed to.
-    pub(in crate::seat) fn as_of(&self) -> AsOf {
-        let state = self.look.as_ref().map(|look| &look.state);
-        AsOf {
-            sequence: self.goal(),
-            at: state.filter(|state| state.last_sequence > 0).map(|state| state.last_at.clone()),
-        }
+    pub(in crate::seat) fn state(&self) -> Option<&State> {
+        self.look.as_ref().map(|look| &look.state)
     }
 
     /// How many bytes a message of the bucket takes on average.
@@ -291,8 +392,22 @@ impl CatchUp {
         usize::try_from(self.lease.cache.len()).unwrap_or(usize::MAX)
     }
 
-    /// The keys behind `after` in their order, and what is known of each.
-    pub(in crate::seat) fn entries_after(&self, after: Option<&str>) -> impl Iterator<Item = (&str, &Entry)> {
-        self.lease.cache.entries_after(after)
+    /// How far it is, in words.
+    pub(in crate::seat) fn progress(&self) -> String {
+        format!(
+            "bucket {} was read up to its write {} of {}",
+            self.bucket,
+            self.lease.cache.up_to(),
+            self.goal()
+        )
+    }
+
+    /// The keys behind `after` in their order, and what is known of each: with its value, if that is wanted.
+    pub(in crate::seat) fn entries_after(
+        &self,
+        after: Option<&str>,
+        with_values: bool,
+    ) -> impl Iterator<Item = (String, Entry)> {
+        self.lease.cache.entries_after(after, with_values)
     }
 }

@@ -21,6 +21,11 @@ pub(in crate::seat) struct Snapshot {
 }
 
 impl Snapshot {
+    /// The state that the bucket had.
+    pub(in crate::seat) const fn state(&self) -> &State {
+        &self.state
+    }
+
     /// Whether it still holds for a bucket of this state.
     pub(in crate::seat) fn is_of(&self, state: Option<&State>) -> bool {
         state == Some(&self.state)

@@ -9,6 +9,7 @@ use crate::seat::registry::plan::{Change, Plan, Planning, show, unnameable};
 use log::Level;
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::kv::{self, Message, WriteAnswer};
+use mesh_jetstream::stream_info::State;
 use mesh_model::bucket::Bucket;
 use mesh_model::registry;
 use mesh_service::backoff::Backoff;
@@ -26,6 +27,18 @@ const CONTEST: u32 = 3;
 
 /// The longest wait between the passes of a contest.
 const LAST_CONTEST_WAIT: Duration = Duration::from_secs(3600);
+
+/// How soon after the registry was seen changed a pass begins.
+const AFTER_A_CHANGE: Duration = Duration::from_secs(1);
+
+/// How a pass left the stream of the registry.
+#[derive(Debug)]
+enum Settled {
+    /// In this state, in which it was read.
+    At(State),
+    /// The stream made then ended with a write of the pass.
+    After { created: String, last_sequence: u64 },
+}
 
 /// The pass: idle until it is due, reading, or writing.
 #[derive(Debug)]
@@ -45,6 +58,11 @@ pub(in crate::seat) struct Pass {
     heard: Duration,
     /// When the registry was last known to be as it should.
     verified: Option<Duration>,
+    /// In which state the last pass found the registry's stream, and how it left it.
+    found: Option<State>,
+    settled: Option<Settled>,
+    /// The stream was seen in another state since.
+    is_doubted: bool,
     /// How the last pass ended, and when.
     last: Option<(Duration, Result<Tally, String>)>,
     /// What there is to say in the log.
@@ -81,6 +99,8 @@ struct Write {
     change: Change,
     step: Step,
     conflicts: u32,
+    /// The sequence under which it was stored.
+    stored: Option<u64>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -108,6 +128,9 @@ impl Pass {
             restored: 0,
             heard: Duration::ZERO,
             verified: None,
+            found: None,
+            settled: None,
+            is_doubted: false,
             last: None,
             lines: Vec::new(),
         }
@@ -129,6 +152,50 @@ impl Pass {
     /// When the registry was last known to be as it should.
     pub(in crate::seat) const fn verified(&self) -> Option<Duration> {
         self.verified
+    }
+
+    /// Whether it is not known yet in which state the last pass left the stream.
+    pub(in crate::seat) const fn is_unsettled(&self) -> bool {
+        !matches!(self.settled, Some(Settled::At(_)))
+    }
+
+    /// Whether the registry was seen in another state since than the last pass left it in.
+    pub(in crate::seat) const fn is_doubted(&self) -> bool {
+        self.is_doubted
+    }
+
+    /// Whether a stream of the registry in this state is as the last pass left it. While one is under way, that is
+    /// not known, and is taken to be so.
+    pub(in crate::seat) fn is_settled_at(&mut self, state: &State) -> bool {
+        if !matches!(self.stage, Stage::Idle) {
+            return true;
+        }
+        let is_settled = match &self.settled {
+            None => false,
+            Some(Settled::At(settled)) => settled == state,
+            Some(Settled::After { created, last_sequence }) => {
+                // A purge leaves the sequence as it is.
+                *created == state.created
+                    && *last_sequence == state.last_sequence
+                    && state.messages >= registry::ENTRIES.len() as u64
+            }
+        };
+        if is_settled {
+            self.settled = Some(Settled::At(state.clone()));
+        }
+        is_settled
+    }
+
+    /// The registry was seen in another state: it counts as verified only after another pass, which is due soon.
+    /// Where another client changes it again and again, passes are not due sooner for that.
+    pub(in crate::seat) fn doubt(&mut self, now: Duration) {
+        if !matches!(self.stage, Stage::Idle) || self.verified.is_none() {
+            return;
+        }
+        self.is_doubted = true;
+        if self.contest().is_none() {
+            self.due = self.due.map(|due| due.min(now + AFTER_A_CHANGE));
+        }
     }
 
     /// How the last pass ended, and when.
@@ -222,7 +289,10 @@ impl Pass {
             Stage::Idle => {}
             Stage::Reading(planning) => match planning.on_reply(tag, body) {
                 Ok(None) => {}
-                Ok(Some(plan)) => self.write(plan),
+                Ok(Some(plan)) => {
+                    let found = planning.state();
+                    self.write(plan, found);
+                }
                 Err(cause) => self.finish(Err(cause.tell(Bucket::Registry)), now, jitter),
             },
             Stage::Writing(writes) => {
@@ -236,9 +306,15 @@ impl Pass {
         self.finish_if_done(now, jitter);
     }
 
-    fn write(&mut self, plan: Plan) {
+    fn write(&mut self, plan: Plan, found: Option<State>) {
+        self.found = found;
         self.lines.extend(plan.unnameable.iter().map(|key| Line::Outcome(Level::Warn, unnameable(key))));
-        let writes = plan.changes.into_iter().map(|change| Write { change, step: Step::Write, conflicts: 0 });
+        let writes = plan.changes.into_iter().map(|change| Write {
+            change,
+            step: Step::Write,
+            conflicts: 0,
+            stored: None,
+        });
         self.stage = Stage::Writing(writes.collect());
     }
 
@@ -254,6 +330,17 @@ impl Pass {
                 _ => None,
             })
             .collect();
+        // Somebody else's write among them leaves another sequence than so many writes do.
+        let written: Vec<u64> = writes.iter().filter_map(|write| write.stored).collect();
+        self.settled = match (self.found.take(), written.iter().max()) {
+            (found, None) => found.map(Settled::At),
+            (Some(State { created, last_sequence, .. }), Some(last))
+                if last_sequence + written.len() as u64 == *last =>
+            {
+                Some(Settled::After { created, last_sequence: *last })
+            }
+            _ => None,
+        };
         let outcome = match failed[..] {
             [] => {
                 let stored = writes.iter().filter(|write| write.step == Step::Stored);
@@ -276,6 +363,7 @@ impl Pass {
                 let was_undone = self.verified.is_some() && tally.put + tally.deleted > 0;
                 self.restored = if was_undone { self.restored.saturating_add(1) } else { 0 };
                 self.verified = Some(now);
+                self.is_doubted = false;
                 let level = if tally.put + tally.deleted > 0 { Level::Info } else { Level::Debug };
                 let Tally { put, deleted, unchanged } = tally;
                 let line = format!("registry in place: {put} put, {deleted} deleted, {unchanged} unchanged");
@@ -323,6 +411,7 @@ impl Write {
                 WriteAnswer::Stored(revision) => {
                     lines.push(self.say_stored(revision, verified_before));
                     self.step = Step::Stored;
+                    self.stored = Some(revision);
                 }
                 WriteAnswer::Conflict if self.conflicts == 0 => {
                     self.conflicts = 1;

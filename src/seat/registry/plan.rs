@@ -7,6 +7,7 @@ use crate::seat::read::bucket_reader::{BucketReader, Step};
 use crate::seat::read::found::Found;
 use mesh_jetstream::kv;
 use mesh_jetstream::message::Request;
+use mesh_jetstream::stream_info::State;
 use mesh_model::name;
 use mesh_model::registry::{self, Entry};
 
@@ -47,13 +48,18 @@ impl Planning {
     /// Begins to read.
     #[expect(clippy::new_without_default, reason = "beginning is a step, not a value")]
     pub fn new() -> Self {
-        Planning { reader: BucketReader::of_registry(None), stored: Vec::new() }
+        Planning { reader: BucketReader::of_registry(None, None), stored: Vec::new() }
     }
 
     /// The next request to send and the tag that its answer belongs to, if there is one to send now.
     pub fn request(&mut self) -> Option<(Tag, Request)> {
-        self.next_call(Budget { listing: true, batch: false, long_list: true, large_bytes: usize::MAX })
+        self.next_call(Budget { listing: true, batch: false, large_bytes: usize::MAX })
             .map(|want| (want.tag, want.request))
+    }
+
+    /// The state of the bucket that was read, once its keys were listed.
+    pub(in crate::seat) fn state(&self) -> Option<State> {
+        self.reader.state().cloned()
     }
 
     pub(in crate::seat) fn next_call(&mut self, budget: Budget) -> Option<Call> {
@@ -67,7 +73,7 @@ impl Planning {
         loop {
             match self.reader.poll() {
                 Step::Waiting => return Ok(None),
-                Step::Listed => self.reader.pick(None, usize::MAX, |_| true),
+                Step::Listed => self.reader.pick(usize::MAX, |_| true),
                 Step::Cached | Step::Entry(..) | Step::Told => {}
                 Step::Key(key, found) => self.stored.push((key, found)),
                 Step::End => return Ok(Some(decide(std::mem::take(&mut self.stored)))),

@@ -64,7 +64,9 @@ impl World<'_> {
             2 => {
                 let other = Identity { id: "SEAT2".to_owned(), version: "0.1.0".to_owned() };
                 let (subject, body) = (PROVISIONING.ping_subject(), PROVISIONING.ping(&other).into_bytes());
-                Event::Request { subject, reply: Some("_INBOX_mesh.provisioner.SEAT2.1".to_owned()), body }
+                let reply = format!("_INBOX_mesh.provisioner.SEAT2.{}", self.asked);
+                self.waits(reply.clone(), None, 0);
+                Event::Request { subject, reply: Some(reply), body }
             }
             at => {
                 let body = [long.as_str(), "nonsense", r#"{"what":"health"}"#][at - 3];
@@ -133,7 +135,7 @@ impl World<'_> {
             self.happens(Happening::Sleep(IN_BULK_AGAIN))?;
             self.until(self.now + RESTED)?;
         }
-        for _ in 0..2 {
+        for _ in 0..4 {
             let (errors, link) = (self.tally.errors, self.link);
             for what in of_the_buckets() {
                 self.ask(Some(Ask::new(what)))?;
@@ -148,11 +150,20 @@ impl World<'_> {
             if self.tally.errors > errors {
                 return Err("an error answer with nothing in the way".to_owned());
             }
+            if self.dice.chance(300) {
+                self.restore();
+            }
+            if self.dice.chance(300) {
+                self.backup();
+            }
             for _ in 0..self.dice.below(4) {
                 self.node_write();
             }
             if self.dice.chance(400) {
                 self.expire_one();
+            }
+            if self.dice.chance(200) {
+                self.newest_expires();
             }
         }
         Ok(())

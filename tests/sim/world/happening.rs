@@ -2,6 +2,7 @@
 
 use super::{Verdict, World};
 use mesh_jetstream::message::Outgoing;
+use mesh_model::bucket::Bucket;
 use mesh_provisioner::seat::Event;
 use mesh_provisioner::wire::request::Ask;
 use std::time::Duration;
@@ -27,6 +28,14 @@ pub(super) enum Happening {
     Off(Option<Off>),
     RegistryWrite,
     NodeWrite,
+    /// A bucket is copied.
+    Backup,
+    /// A bucket becomes what it was when it was copied, or it is empty.
+    Restore,
+    /// The registry is purged, or made anew.
+    Purge(bool),
+    /// The newest write of a bucket goes.
+    NewestExpires,
     Ask,
     /// Whoever got a page over the connection of this number asks for the next one.
     Follow(u64, Ask),
@@ -83,6 +92,25 @@ impl World<'_> {
             }
             Happening::NodeWrite => {
                 self.node_write();
+                Ok(())
+            }
+            Happening::Backup => {
+                self.backup();
+                Ok(())
+            }
+            Happening::Restore => {
+                self.restore();
+                Ok(())
+            }
+            Happening::Purge(is_made_anew) => {
+                let step = self.bus.step;
+                // No write of the time after has the time of one before.
+                self.bus.clock += 1 + self.dice.roll() % 1_000_000_000;
+                self.bus.stream(Bucket::Registry).purge(is_made_anew, step);
+                Ok(())
+            }
+            Happening::NewestExpires => {
+                self.newest_expires();
                 Ok(())
             }
             Happening::Ask => {

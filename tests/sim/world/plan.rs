@@ -1,6 +1,7 @@
 //! What a run begins with, and what happens in it: drawn from its seed.
 
 use super::{Happening, Off, World};
+use crate::bus::Backup;
 use crate::dice::Dice;
 use crate::keys::{Key, any_marker, any_value};
 use mesh_model::bucket::Bucket;
@@ -8,6 +9,9 @@ use mesh_model::registry;
 use mesh_provisioner::seat::Event;
 use mesh_provisioner::wire::request::{Ask, What};
 use std::time::Duration;
+
+/// The buckets that nodes write.
+const OF_THE_NODES: [Bucket; 3] = [Bucket::Needs, Bucket::Applied, Bucket::Collect];
 
 impl World<'_> {
     pub(super) fn populate(&mut self) {
@@ -62,6 +66,10 @@ impl World<'_> {
         at_some_time(self, faults.double_breaks, |dice| Happening::BothBreak(dice.chance(500)));
         at_some_time(self, faults.registry_writes, |_| Happening::RegistryWrite);
         at_some_time(self, faults.node_writes, |_| Happening::NodeWrite);
+        at_some_time(self, faults.restores, |_| Happening::Backup);
+        at_some_time(self, faults.restores, |_| Happening::Restore);
+        at_some_time(self, faults.purges, |dice| Happening::Purge(dice.chance(500)));
+        at_some_time(self, faults.newest_expires, |_| Happening::NewestExpires);
         at_some_time(self, faults.sleeps, |dice| {
             // The longest is long enough for what was given up for a while to be tried again.
             let longest = *dice.pick(&[20_000, 20_000, 900_000]);
@@ -141,6 +149,51 @@ impl World<'_> {
             }
         }
         ask
+    }
+
+    /// A bucket of the nodes is copied.
+    pub(super) fn backup(&mut self) {
+        let bucket = *self.dice.pick(&OF_THE_NODES);
+        let backup = self.bus.stream(bucket).backup();
+        self.backups.insert(bucket, backup);
+    }
+
+    /// A bucket of the nodes becomes what it was when it was copied, and nodes go on writing to it, some of them what
+    /// they had written since: as many messages as before, or more. One that was never copied is empty then.
+    pub(super) fn restore(&mut self) {
+        let bucket = *self.dice.pick(&OF_THE_NODES);
+        let step = self.bus.step;
+        let stream = self.bus.stream(bucket);
+        let (lost, empty) = (stream.backup(), Backup::default());
+        let backup = self.backups.get(&bucket).cloned().unwrap_or(empty);
+        stream.restore(&backup, step);
+        self.tally.restores += 1;
+        // Some of the keys are written again, as often as it takes to come by the sequence that was the last, or not.
+        let since: Vec<Key> =
+            lost.written_after(&backup).into_iter().filter(|_| self.dice.chance(500)).collect();
+        let far = usize::try_from(lost.last_sequence().saturating_sub(backup.last_sequence())).unwrap_or(0);
+        let writes =
+            if self.dice.chance(700) { far.min(60) + self.dice.below(3) } else { self.dice.below(far + 1) };
+        for _ in 0..writes {
+            let again = if since.is_empty() || self.dice.chance(50) {
+                Key::any(bucket, &mut self.dice, self.faults.ugly_keys)
+            } else {
+                since[self.dice.below(since.len())].clone()
+            };
+            self.change(bucket, again);
+        }
+    }
+
+    /// The newest write of a bucket of the nodes goes without another one, such as one that had a time to live.
+    pub(super) fn newest_expires(&mut self) {
+        let bucket = *self.dice.pick(&OF_THE_NODES);
+        let step = self.bus.step;
+        let stream = self.bus.stream(bucket);
+        let newest =
+            stream.newest().max_by_key(|version| version.sequence).map(|version| version.key.clone());
+        if let Some(key) = newest {
+            stream.expire(&key, step);
+        }
     }
 
     /// A key goes without a write.

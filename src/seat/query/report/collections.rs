@@ -1,24 +1,28 @@
 //! `collections`: who contributes to each collection of a node, and which of its modules read it.
 
-use super::{Aggregate, Row, Time, place};
+use super::{Aggregate, Row, Time, beginning, name_at, row_bytes};
 use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
+use mesh_model::name;
 use mesh_service::json::json;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::time::Duration;
 
 /// A row for each node and collection.
 #[derive(Debug, Default)]
-pub(super) struct Collections(BTreeMap<String, Collection>);
-
-#[derive(Debug, Default)]
-struct Collection {
-    node: String,
-    name: String,
-    contributors: BTreeSet<String>,
-    readers: BTreeSet<String>,
+pub(super) struct Collections {
+    /// What each key says, as `place`, [`CONTRIBUTES`] or [`READS`], and the token of a module: there may be a hundred
+    /// thousand, most of them the only one of their row.
+    said: BTreeSet<Box<str>>,
+    bytes: usize,
 }
+
+/// Control characters, which no token holds: they sort before all that do.
+const CONTRIBUTES: char = '\u{1}';
+const READS: char = '\u{2}';
+const BEHIND: char = '\u{3}';
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -31,19 +35,21 @@ enum State {
     Unfed,
 }
 
+#[derive(Serialize)]
+struct Entry {
+    node: String,
+    collection: String,
+    contributors: BTreeSet<String>,
+    readers: BTreeSet<String>,
+    state: State,
+}
+
 /// The collection that a need of `kind` called `name` reads, if it reads one.
 fn collection_read(kind: &str, name: &str) -> Option<String> {
     match kind {
         "collected" => Some(name.to_owned()),
         "shell" | "environment" | "contribution" => Some(format!("{kind}:{name}")),
         _ => None,
-    }
-}
-
-impl Collections {
-    fn row(&mut self, node: &str, name: &str) -> &mut Collection {
-        let new = || Collection { node: node.to_owned(), name: name.to_owned(), ..Collection::default() };
-        self.0.entry(place(&[node, name])).or_insert_with(new)
     }
 }
 
@@ -60,48 +66,66 @@ impl Aggregate for Collections {
         false
     }
 
-    fn take(&mut self, bucket: Bucket, names: &[String], _at: Time, deleted: bool) {
+    fn take(&mut self, bucket: Bucket, key: &str, names: &[String], _at: Time, deleted: bool) {
         if deleted {
             return;
         }
-        let node = &names[0];
-        if bucket == Bucket::Collect {
-            self.row(node, &names[1]).contributors.insert(names[2].clone());
-        } else if let Some(name) = collection_read(&names[2], &names[3]) {
-            self.row(node, &name).readers.insert(names[1].clone());
+        let token = |position| key.split('.').nth(position).unwrap_or_default();
+        let said = if bucket == Bucket::Collect {
+            format!("{}{CONTRIBUTES}{}", beginning(key, 2), token(2))
+        } else if let Some(read) = collection_read(&names[2], &names[3]) {
+            format!("{}.{}{READS}{}", token(0), name::encode(&read), token(1))
+        } else {
+            return;
+        };
+        let bytes = row_bytes(&said, 0);
+        if self.said.insert(said.into()) {
+            self.bytes += bytes;
         }
     }
 
-    fn rows(&mut self, ask: &Ask, _now: Duration) -> Vec<Row> {
-        #[derive(Serialize)]
-        struct Entry<'a> {
-            node: &'a str,
-            collection: &'a str,
-            contributors: &'a BTreeSet<String>,
-            readers: &'a BTreeSet<String>,
-            state: State,
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn next(&self, after: Option<&str>) -> Option<&str> {
+        let entries_after = after.map(|after| format!("{after}{BEHIND}"));
+        let from = entries_after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.said.range::<str, _>((from, Bound::Unbounded)).next()?;
+        next.split([CONTRIBUTES, READS]).next()
+    }
+
+    fn row(&self, place: &str, ask: &Ask, _now: Duration) -> Option<Box<dyn Row + '_>> {
+        let (from, to) = (format!("{place}{CONTRIBUTES}"), format!("{place}{BEHIND}"));
+        let (mut contributors, mut readers) = (BTreeSet::new(), BTreeSet::new());
+        for said in self.said.range::<str, _>((Bound::Included(&*from), Bound::Excluded(&*to))) {
+            let (names, token) = match said.split_once(CONTRIBUTES) {
+                Some((_, token)) => (&mut contributors, token),
+                None => (&mut readers, said.split_once(READS)?.1),
+            };
+            names.insert(name::decode(token).unwrap_or_default());
         }
-        let concerns = |row: &Collection| {
-            ask.module
-                .as_ref()
-                .is_none_or(|module| row.contributors.contains(module) || row.readers.contains(module))
+        let is_shown =
+            |module: &String| contributors.contains(module.as_str()) || readers.contains(module.as_str());
+        if !ask.module.as_ref().is_none_or(is_shown) {
+            return None;
+        }
+        let state = match (contributors.is_empty(), readers.is_empty()) {
+            (_, true) => State::Unread,
+            (true, false) => State::Unfed,
+            (false, false) => State::Read,
         };
-        let rows = std::mem::take(&mut self.0).into_iter().filter(|(_, row)| concerns(row));
-        rows.map(|(place, row)| {
-            let state = match (row.contributors.is_empty(), row.readers.is_empty()) {
-                (_, true) => State::Unread,
-                (true, false) => State::Unfed,
-                (false, false) => State::Read,
-            };
-            let entry = Entry {
-                node: &row.node,
-                collection: &row.name,
-                contributors: &row.contributors,
-                readers: &row.readers,
-                state,
-            };
-            Row { json: json(&entry), ok: state == State::Read, place }
-        })
-        .collect()
+        let (node, collection) = (name_at(place, 0), name_at(place, 1));
+        Some(Box::new(Entry { node, collection, contributors, readers, state }))
+    }
+}
+
+impl Row for Entry {
+    fn is_ok(&self) -> bool {
+        self.state == State::Read
+    }
+
+    fn to_json(&self) -> String {
+        json(self)
     }
 }

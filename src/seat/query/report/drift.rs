@@ -1,6 +1,6 @@
 //! `drift`: how far what is applied is behind what is needed, by the bus's own times.
 
-use super::{Aggregate, Row, Time, place};
+use super::{Aggregate, Row, Time, beginning, name_at, next_in, row_of};
 use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
 use mesh_service::json::json;
@@ -10,13 +10,14 @@ use std::time::Duration;
 
 /// A row for each node and module.
 #[derive(Debug, Default)]
-pub(super) struct Drift(BTreeMap<String, Standing>);
+pub(super) struct Drift {
+    rows: BTreeMap<Box<str>, Standing>,
+    bytes: usize,
+}
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Standing {
-    node: String,
-    module: String,
-    needs: usize,
+    needs: u32,
     needed_at: Option<Time>,
     applied_at: Option<Time>,
 }
@@ -45,23 +46,28 @@ impl Standing {
     }
 }
 
+#[derive(Serialize)]
+struct Entry {
+    node: String,
+    module: String,
+    state: State,
+    needs: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    needed_at: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    applied_at: Option<Time>,
+}
+
 impl Aggregate for Drift {
     fn buckets(&self) -> &'static [Bucket] {
         &[Bucket::Needs, Bucket::Applied]
     }
 
-    fn take(&mut self, bucket: Bucket, names: &[String], at: Time, deleted: bool) {
+    fn take(&mut self, bucket: Bucket, key: &str, _names: &[String], at: Time, deleted: bool) {
         if deleted {
             return;
         }
-        let (node, module) = (&names[0], &names[1]);
-        let row = self.0.entry(place(&[node, module])).or_insert_with(|| Standing {
-            node: node.clone(),
-            module: module.clone(),
-            needs: 0,
-            needed_at: None,
-            applied_at: None,
-        });
+        let row = row_of(&mut self.rows, beginning(key, 2), &mut self.bytes);
         if bucket == Bucket::Needs {
             row.needs += 1;
             Time::keep_later(&mut row.needed_at, at);
@@ -70,31 +76,33 @@ impl Aggregate for Drift {
         }
     }
 
-    fn rows(&mut self, _ask: &Ask, _now: Duration) -> Vec<Row> {
-        #[derive(Serialize)]
-        struct Entry<'a> {
-            node: &'a str,
-            module: &'a str,
-            state: State,
-            needs: usize,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            needed_at: Option<Time>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            applied_at: Option<Time>,
-        }
-        let rows = std::mem::take(&mut self.0).into_iter();
-        rows.map(|(place, row)| {
-            let state = row.state();
-            let entry = Entry {
-                node: &row.node,
-                module: &row.module,
-                state,
-                needs: row.needs,
-                needed_at: row.needed_at,
-                applied_at: row.applied_at,
-            };
-            Row { json: json(&entry), ok: state == State::Current, place }
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn next(&self, after: Option<&str>) -> Option<&str> {
+        next_in(&self.rows, after)
+    }
+
+    fn row(&self, place: &str, _ask: &Ask, _now: Duration) -> Option<Box<dyn Row + '_>> {
+        Some(Box::new((self.rows.get_key_value(place)?.0.as_ref(), &self.rows[place])))
+    }
+}
+
+impl Row for (&str, &Standing) {
+    fn is_ok(&self) -> bool {
+        self.1.state() == State::Current
+    }
+
+    fn to_json(&self) -> String {
+        let (place, row) = self;
+        json(&Entry {
+            node: name_at(place, 0),
+            module: name_at(place, 1),
+            state: row.state(),
+            needs: row.needs,
+            needed_at: row.needed_at,
+            applied_at: row.applied_at,
         })
-        .collect()
     }
 }

@@ -1,7 +1,7 @@
 //! `nodes`: how much each node has written and when last. A last write says nothing of whether the node lives:
 //! silence is not death.
 
-use super::{Aggregate, Row, Time, place};
+use super::{Aggregate, Row, Time, beginning, name_at, next_in, row_of};
 use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
 use mesh_model::name;
@@ -12,22 +12,31 @@ use std::time::Duration;
 
 /// A row for each node.
 #[derive(Debug, Default)]
-pub(super) struct Nodes(BTreeMap<String, Node>);
+pub(super) struct Nodes {
+    rows: BTreeMap<Box<str>, Node>,
+    bytes: usize,
+}
 
 #[derive(Debug, Default)]
 struct Node {
-    name: String,
-    needs: usize,
-    applied: usize,
-    collect: usize,
-    malformed: usize,
+    needs: u32,
+    applied: u32,
+    collect: u32,
+    malformed: u32,
     last_write: Option<Time>,
 }
 
-impl Nodes {
-    fn row(&mut self, name: &str) -> &mut Node {
-        self.0.entry(place(&[name])).or_insert_with(|| Node { name: name.to_owned(), ..Node::default() })
-    }
+#[derive(Serialize)]
+struct Entry {
+    node: String,
+    needs: u32,
+    applied: u32,
+    collect: u32,
+    malformed: u32,
+    last_write_at: Option<Time>,
+    age_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stale: Option<bool>,
 }
 
 impl Aggregate for Nodes {
@@ -35,8 +44,8 @@ impl Aggregate for Nodes {
         &Bucket::OF_NODES
     }
 
-    fn take(&mut self, bucket: Bucket, names: &[String], at: Time, deleted: bool) {
-        let row = self.row(&names[0]);
+    fn take(&mut self, bucket: Bucket, key: &str, _names: &[String], at: Time, deleted: bool) {
+        let row = row_of(&mut self.rows, beginning(key, 1), &mut self.bytes);
         // To delete is to write, too.
         Time::keep_later(&mut row.last_write, at);
         let keys = match bucket {
@@ -44,49 +53,47 @@ impl Aggregate for Nodes {
             Bucket::Collect => &mut row.collect,
             _ => &mut row.needs,
         };
-        *keys += usize::from(!deleted);
+        *keys += u32::from(!deleted);
     }
 
     fn take_malformed(&mut self, key: &str) {
         // The first token says who wrote it, since a node may write below its own alone.
-        let token = key.split('.').next().unwrap_or_default();
-        if let Ok(node) = name::decode(token) {
-            self.row(&node).malformed += 1;
+        let token = beginning(key, 1);
+        if name::decode(token).is_ok() {
+            row_of(&mut self.rows, token, &mut self.bytes).malformed += 1;
         }
     }
 
-    fn rows(&mut self, ask: &Ask, now: Duration) -> Vec<Row> {
-        #[derive(Serialize)]
-        struct Entry<'a> {
-            node: &'a str,
-            needs: usize,
-            applied: usize,
-            collect: usize,
-            malformed: usize,
-            last_write_at: Option<Time>,
-            age_seconds: Option<u64>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            stale: Option<bool>,
-        }
-        let rows = std::mem::take(&mut self.0).into_iter();
-        rows.map(|(place, row)| {
-            let age_seconds = row.last_write.map(|Time(at)| {
-                let written = u64::try_from(at.unix_timestamp()).unwrap_or(0);
-                now.as_secs().saturating_sub(written)
-            });
-            let stale = ask.stale_after.map(|limit| age_seconds.is_none_or(|age| age > limit));
-            let entry = Entry {
-                node: &row.name,
-                needs: row.needs,
-                applied: row.applied,
-                collect: row.collect,
-                malformed: row.malformed,
-                last_write_at: row.last_write,
-                age_seconds,
-                stale,
-            };
-            Row { json: json(&entry), ok: stale != Some(true) && row.malformed == 0, place }
-        })
-        .collect()
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn next(&self, after: Option<&str>) -> Option<&str> {
+        next_in(&self.rows, after)
+    }
+
+    fn row(&self, place: &str, ask: &Ask, now: Duration) -> Option<Box<dyn Row + '_>> {
+        let row = self.rows.get(place)?;
+        let age_seconds = row.last_write.map(|at| now.as_secs().saturating_sub(at.seconds()));
+        Some(Box::new(Entry {
+            node: name_at(place, 0),
+            needs: row.needs,
+            applied: row.applied,
+            collect: row.collect,
+            malformed: row.malformed,
+            last_write_at: row.last_write,
+            age_seconds,
+            stale: ask.stale_after.map(|limit| age_seconds.is_none_or(|age| age > limit)),
+        }))
+    }
+}
+
+impl Row for Entry {
+    fn is_ok(&self) -> bool {
+        self.stale != Some(true) && self.malformed == 0
+    }
+
+    fn to_json(&self) -> String {
+        json(self)
     }
 }

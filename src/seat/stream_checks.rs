@@ -1,0 +1,65 @@
+//! Looks at the streams of the buckets once a minute: whether the registry is still as the last pass left it, and
+//! whether a bucket has settings that lose what was written.
+
+use super::call::{Call, Cost, Tag};
+use super::failure::Cause;
+use super::in_flight::Owner;
+use super::topic::Topic;
+use super::{Seat, failure};
+use log::Level;
+use mesh_jetstream::api::ApiError;
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::stream_info::{self, State};
+use mesh_model::bucket::Bucket;
+use std::time::Duration;
+
+impl Seat {
+    /// Looks at the streams if it is time to.
+    pub(super) fn check_streams(&mut self, now: Duration) {
+        if !self.is_up() || self.stopping.is_some() || !self.checks.begin(now) {
+            return;
+        }
+        for (at, bucket) in Bucket::ALL.into_iter().enumerate() {
+            if self.in_flight.room() > 0 {
+                let request = stream_info::get(Kv::new(bucket.name()));
+                let call = Call { tag: Tag::Value(at), request, cost: Cost::Single };
+                self.send_call(Owner::Checks, call, now);
+            }
+        }
+    }
+
+    /// Takes what a look at the stream of a bucket has shown.
+    pub(super) fn stream_checked(&mut self, tag: Tag, body: Result<&[u8], Cause>, now: Duration) {
+        let Tag::Value(at) = tag else { return };
+        let (Some(bucket), Ok(body)) = (Bucket::ALL.get(at).copied(), body) else { return };
+        match stream_info::parse(Kv::new(bucket.name()), body) {
+            Ok(Some(info)) => {
+                if !info.losses.is_empty() {
+                    let losses = info.losses.join(", ");
+                    let text = format!(
+                        "bucket {bucket} loses what was written: {losses}: unset that, or see mesh-provisioner check"
+                    );
+                    self.notice(Level::Warn, Topic::Buckets, bucket.name(), &text, now);
+                }
+                if bucket == Bucket::Registry {
+                    self.registry_seen(&info.state, now);
+                }
+            }
+            Err(error @ ApiError::NotABucket(_)) => {
+                let text = failure::shorten(Cause::Api(error).tell(bucket));
+                self.notice(Level::Warn, Topic::Buckets, bucket.name(), &text, now);
+            }
+            // The pass tells what keeps it from reading.
+            Ok(None) | Err(_) => {}
+        }
+    }
+
+    /// The stream of the registry was seen in this state: if that is not how the last pass left it, another one is due.
+    pub(super) fn registry_seen(&mut self, state: &State, now: Duration) {
+        if self.pass.is_settled_at(state) {
+            self.checks.confirm(now);
+        } else if self.stopping.is_none() {
+            self.pass.doubt(now);
+        }
+    }
+}
