@@ -1,8 +1,8 @@
-//! The seat: a pure machine. [`Seat::handle`] takes what happened and returns what is to be done;
-//! [`Seat::next_deadline`] says when it wants to be woken if nothing happens.
+//! The seat: a pure machine. [`Seat::handle`] takes an event and returns actions; [`Seat::next_deadline`] returns
+//! when to wake it if nothing happens.
 //!
-//! Nothing under `src/seat/` knows a clock, a thread, a random number, the environment or the bus library: time and
-//! jitter come in, so that a whole life of the seat can be played through in a test.
+//! Nothing under `src/seat/` knows a clock, a thread, a random number, the environment or the client library. Time
+//! and jitter are inputs, so that a test can run a whole life of the seat.
 
 mod action;
 mod bulk;
@@ -50,27 +50,28 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use topic::Topic;
 
-/// How long a seat that ends answers what is under way.
+/// How long a stopping seat still responds to requests under way.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// What a seat is told at its start.
+/// The settings of a seat.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Who it is.
     pub identity: Identity,
     /// When it started, as RFC 3339.
     pub started: String,
-    /// How often the registry is written anew.
+    /// The interval of registry passes.
     pub every: Duration,
     /// How often the streams of the buckets are looked at. A change of the registry is noticed within that time.
     pub check_every: Duration,
-    /// First tokens of reply subjects that may be answered beside the usual ones.
+    /// Additional prefixes of reply subjects that may get responses.
     pub reply_prefixes: Vec<String>,
-    /// Up to so many keys are read one by one: that takes hardly longer than in bulk, and needs no further connection.
+    /// Up to this many keys are read one by one: that takes hardly longer than in bulk, and needs no second
+    /// connection.
     pub few_keys: usize,
     /// The last token of its inbox. Nobody else knows it, so nobody else can make the server send something there.
     pub inbox: String,
-    /// Where jitter comes from: any number, another one for each seat.
+    /// The seed of the jitter, different for each seat.
     pub jitter_seed: u64,
 }
 
@@ -80,7 +81,7 @@ pub struct Seat {
     settings: Settings,
     link: LinkState,
     denied_subscriptions: BTreeSet<String>,
-    /// How many subscriptions the server did not make since the account has no room for them.
+    /// How many subscriptions the server refused because of the account's limit.
     subscriptions_over_limit: usize,
     in_flight: InFlight,
     bulk: Bulk,
@@ -94,21 +95,21 @@ pub struct Seat {
     work: Work,
     last_bus_error: Option<String>,
     jitter: u64,
-    /// Whose turn it is to send first among the queries under way.
+    /// Round-robin position: which query may send calls first.
     turn: usize,
-    /// What to add to the time since the start for the time since 1970.
+    /// The start, as time since 1970.
     clock: Duration,
     actions: Vec<Action>,
 }
 
 impl Seat {
-    /// A seat without a connection, which wants one at once.
+    /// A seat without a connection. It requests one at once.
     pub fn new(settings: Settings) -> Self {
         Seat {
             link: LinkState::Down {
                 retry: Duration::ZERO,
                 attempts: 0,
-                why: "it has not been tried yet".to_owned(),
+                why: "no attempt was made yet".to_owned(),
             },
             denied_subscriptions: BTreeSet::new(),
             subscriptions_over_limit: 0,
@@ -131,7 +132,7 @@ impl Seat {
         }
     }
 
-    /// Takes what happened, `now` (time since the start), and returns what is to be done, in order.
+    /// Handles an event at `now` (time since the start) and returns the actions, in order.
     #[must_use]
     pub fn handle(&mut self, event: Event, now: Duration) -> Vec<Action> {
         match event {
@@ -154,13 +155,7 @@ impl Seat {
             Event::BulkDown { why } => self.bulk_down(&why, now),
             Event::Overrun(count) => {
                 self.counters.overrun += count;
-                self.notice(
-                    Level::Warn,
-                    Topic::Overrun,
-                    "",
-                    "requests come faster than they can be taken: some are lost",
-                    now,
-                );
+                self.notice(Level::Warn, Topic::Overrun, "", "request queue full: dropping requests", now);
             }
             Event::Undelivered(count) => {
                 self.counters.undelivered += count;
@@ -168,12 +163,12 @@ impl Seat {
                     Level::Warn,
                     Topic::Undelivered,
                     "",
-                    "the connection takes nothing: answers are lost",
+                    "outgoing queue full: dropping responses",
                     now,
                 );
             }
             Event::Reload => {
-                self.say(Level::Info, "registry pass asked for");
+                self.say(Level::Info, "registry pass requested");
                 self.begin_duties(now);
             }
             Event::Stop => self.stop(now),
@@ -184,8 +179,8 @@ impl Seat {
         std::mem::take(&mut self.actions)
     }
 
-    /// When the seat wants to be woken with [`Event::Due`] if nothing happens before: to try to connect, to begin
-    /// a pass, to give up on an answer or a request, to ask who else is there, or to end.
+    /// When to wake the seat with [`Event::Due`] if nothing happens before: to connect, to start a pass, to give up
+    /// on a call or a request, to look for other seats, or to exit.
     pub fn next_deadline(&self) -> Option<Duration> {
         let (retry, move_at) = match &self.link {
             LinkState::Down { retry, .. } => (Some(*retry), None),
@@ -212,7 +207,7 @@ impl Seat {
         .min()
     }
 
-    /// Whether the seat serves: connected, with its subscriptions.
+    /// Whether the seat serves: it is connected and has its subscriptions.
     pub fn is_serving(&self) -> bool {
         self.is_up()
             && self.denied_subscriptions.is_empty()
@@ -233,7 +228,7 @@ impl Seat {
         self.actions.extend(line.map(|line| Action::Say(level, line)));
     }
 
-    /// A number from 0 up to 1, another one each time (splitmix64).
+    /// A pseudo-random number from 0 to 1 (splitmix64).
     fn jitter(&mut self) -> f64 {
         self.jitter = self.jitter.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.jitter;
@@ -258,7 +253,7 @@ impl Seat {
         self.actions.push(Action::StopListening);
     }
 
-    /// Does what became due, gives the answers that are there, and sends what is wanted next.
+    /// Does what is due, sends finished responses, and sends the next calls.
     fn poll(&mut self, now: Duration) {
         self.try_to_connect(now);
         for call in self.in_flight.overdue(now) {
@@ -276,7 +271,7 @@ impl Seat {
         self.send_calls(now);
         for line in self.pass.lines() {
             match line {
-                // Each tells of a write, and is the only trace of what was there before.
+                // Each reports a write and is the only trace of the old value.
                 Line::Change(level, text) => self.say(level, text),
                 Line::Outcome(level, text) => self.notice(level, Topic::Registry, &text, &text, now),
             }
@@ -284,19 +279,19 @@ impl Seat {
         self.end_if_done(now);
     }
 
-    /// The subjects that a connection subscribes, in this order: its inbox, the verb, the services API.
+    /// The subjects that a connection subscribes to, in this order: its inbox, the verb, the services API.
     pub fn subscriptions(&self) -> Vec<String> {
         let answers = format!("{}.*", self.inbox());
         let monitoring = PROVISIONING.monitored(&self.settings.identity.id);
         [answers, VERB.to_owned()].into_iter().chain(monitoring).collect()
     }
 
-    /// What the subjects of all answers to this seat start with, but for those in bulk.
+    /// The prefix of the reply subjects of all calls except bulk calls.
     pub fn inbox(&self) -> String {
         format!("{INBOX}.{}", self.settings.inbox)
     }
 
-    /// What the subjects of all answers in bulk start with.
+    /// The prefix of the reply subjects of bulk calls.
     pub fn bulk_inbox(&self) -> String {
         self.inbox()
     }

@@ -1,6 +1,6 @@
-//! The loop around the seat: waits for whatever comes first, hands it to the seat, and does what the seat asks for.
+//! The loop around the seat: waits for the next event, passes it to the seat, and carries out the actions.
 //!
-//! One thread, one select. Nothing here waits for the bus: the link's own thread does.
+//! One thread, one select. Nothing here waits for the server: the link's own thread does.
 
 use crate::seat::{self, Action, Event, Seat};
 use ::log::{error, log, warn};
@@ -25,37 +25,37 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often the loop turns at least: to look whether the library is stuck, and to beat for the watchdog.
+/// The longest time between two turns: to check whether the library is stuck, and to notify the watchdog.
 const TICK: Duration = Duration::from_secs(5);
 
 /// How often the status file is written.
 const STATUS_EVERY: Duration = Duration::from_secs(15);
 
-/// How long what was sent may take to leave when the process ends.
+/// How long the last messages may take to leave when the process exits.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A turn that takes longer is said in the log.
+/// A turn that takes longer is logged.
 const SLOW_TURN: Duration = Duration::from_millis(500);
 
-/// How many requests may wait for the loop: as many as the seat takes on, and as many again, which it can then tell that
-/// it is full. It turns in microseconds; what waits for the bus waits in the seat.
+/// How many requests may wait for the loop: as many as the seat accepts, and as many again, which get the response
+/// that it is full. A turn takes microseconds; requests that wait for JetStream wait in the seat.
 const MAX_UNTAKEN_REQUESTS: usize = 2048;
 
 /// How many answers of the bus may wait for the loop: what the batches of three buckets may bring, and as many that came
 /// late.
 const MAX_UNTAKEN_ANSWERS: usize = 48 * 1024;
 
-/// How many messages are taken at most in one turn, beside the one that it began with.
+/// The maximum number of messages in one turn, in addition to the first one.
 const MESSAGES_A_TURN: usize = 63;
 
 /// How many monitoring requests may wait for the loop, on each subject.
 const MAX_UNTAKEN_MONITORING: usize = 64;
 
-/// How long a connection that another one has replaced may go on bringing requests. A nats-server in lame duck mode
-/// closes its connections within 130 s, unless it is told to take longer.
+/// How long a replaced connection may still deliver requests. A nats-server in lame duck mode closes its connections
+/// within 130 s by default.
 const STEPPING_ASIDE: Duration = Duration::from_secs(180);
 
-/// How many answers are kept for the next connection.
+/// How many responses are kept for the next connection.
 const MAX_HELD: usize = 1024;
 
 /// The place of the verb among the subscriptions beside the inbox.
@@ -64,14 +64,14 @@ const VERB_PLACE: usize = 0;
 /// How many servers of the cluster are remembered, and how many that could not be read.
 const MAX_SERVERS: usize = 64;
 
-/// What the loop is told at its start.
+/// The settings of the loop.
 #[derive(Debug)]
 pub struct Settings {
-    /// How to reach the bus.
+    /// How to connect.
     pub connection: BusConfig,
-    /// What the seat is told.
+    /// The settings of the seat.
     pub seat: seat::Settings,
-    /// Where to write how the seat is.
+    /// The path of the status file.
     pub status_file: Option<PathBuf>,
     /// Signals as messages.
     pub signals: Receiver<Signal>,
@@ -79,7 +79,7 @@ pub struct Settings {
     pub notify: Notify,
 }
 
-/// The loop's state around the seat.
+/// The state of the loop.
 struct Shell {
     seat: Seat,
     identity: Identity,
@@ -90,22 +90,21 @@ struct Shell {
     link: Option<Serving>,
     /// The one that is being made.
     attempt: Option<Link>,
-    /// The requests that connections still bring which serve no more. Each ends when its connection has nothing
-    /// more to bring.
+    /// Requests that replaced connections still deliver. Each ends when its connection is closed.
     leaving: Vec<Receiver<Message>>,
-    /// All servers known: those configured, then those that the cluster told of.
+    /// All known servers: those configured, then those that the cluster reported.
     servers: Vec<Address>,
     /// What the cluster told of that is no address.
     odd_servers: Vec<String>,
     attempts: usize,
-    /// Answers that were given while there was no connection.
+    /// Responses that were finished without a connection.
     held: VecDeque<Outgoing>,
     status_file: Option<StatusFile>,
     status_due: Instant,
     notify: Notify,
     beat_due: Instant,
     told_ready: bool,
-    /// Whether the seat was ready when its status was last said.
+    /// Whether the seat was ready when its status was last reported.
     was_ready: bool,
 }
 
@@ -127,15 +126,15 @@ enum Wake {
     Reply(Reply),
     Message {
         message: Message,
-        /// Which of [`Shell::messages`] brought it.
+        /// The position in [`Shell::messages`] that it came from.
         place: usize,
     },
-    /// No more messages come from this place in the order of [`Shell::messages`].
+    /// No more messages arrive from this position in [`Shell::messages`].
     NoMore(usize),
     Time,
 }
 
-/// Holds the seat until it is told to end.
+/// Runs the seat until it is stopped.
 pub fn serve(settings: Settings) -> Exit {
     let start = Instant::now();
     let Settings { connection, seat, status_file, signals, notify } = settings;
@@ -175,19 +174,19 @@ pub fn serve(settings: Settings) -> Exit {
     }
 }
 
-/// What woke the loop, for the line that says that it took long.
+/// What woke the loop, for the log line about a slow turn.
 fn describe(wake: &Wake) -> &'static str {
     match wake {
         Wake::Signal(_) => "a signal",
         Wake::Link(_) | Wake::Attempt(_) | Wake::Protest(_) | Wake::NoMore(_) => "a change of the connection",
-        Wake::Reply(_) => "an answer of the bus",
+        Wake::Reply(_) => "a reply",
         Wake::Message { .. } => "a request",
-        Wake::Time => "what became due",
+        Wake::Time => "a deadline",
     }
 }
 
 impl Shell {
-    /// Waits for whatever comes first.
+    /// Waits for the next event.
     fn wait(&self) -> Wake {
         let tick = self.beat_due.min(Instant::now() + TICK);
         let deadline = match self.seat.next_deadline() {
@@ -233,7 +232,7 @@ impl Shell {
         self.link.iter().flat_map(|serving| &serving.messages).chain(&self.leaving)
     }
 
-    /// A subscription was given up. A receiver that has ended is always ready: the loop would do nothing else.
+    /// A subscription ended. Its receiver would be ready forever, and the loop would do nothing else.
     fn forget(&mut self, place: usize) {
         let serving = self.link.as_mut().map_or(&mut [][..], |serving| &mut serving.messages);
         match place.checked_sub(serving.len()) {
@@ -242,7 +241,7 @@ impl Shell {
         }
     }
 
-    /// Takes one turn; breaks with the exit if it was the last.
+    /// Takes one turn; breaks with the exit code if it was the last.
     fn turn(&mut self, wake: Wake) -> ControlFlow<Exit> {
         match wake {
             Wake::Signal(Signal::StopNow) => return ControlFlow::Break(Exit::Interrupted),
@@ -294,8 +293,8 @@ impl Shell {
         if lost > 0 { self.handle(Event::Undelivered(lost)) } else { ControlFlow::Continue(()) }
     }
 
-    /// Hands a message to the connection; `false` if it is lost. Without a connection an answer is kept for the
-    /// next one, since whoever asked may still wait for it there; our own requests are asked anew anyway.
+    /// Passes a message to the connection; `false` if it is dropped. Without a connection a response is kept for the
+    /// next one, because the client may still wait for it; our own calls are sent again anyway.
     fn send(&mut self, message: Outgoing) -> bool {
         match &self.link {
             Some(Serving { link, .. }) => link.publish(message),
@@ -311,7 +310,7 @@ impl Shell {
         if self.attempt.is_some() {
             return ControlFlow::Continue(());
         }
-        // Each attempt begins with another server, so that one that always fails late does not hide the others.
+        // Each attempt starts with another server, so that one that always fails late does not block the others.
         self.attempts += 1;
         let client = format!("{SERVICE} {}", self.identity.id);
         let inbox = Inbox { prefix: self.seat.inbox(), limit: MAX_UNTAKEN_ANSWERS };
@@ -321,11 +320,11 @@ impl Shell {
                 self.attempt = Some(link);
                 ControlFlow::Continue(())
             }
-            Err(error) => self.handle(Event::Down { why: format!("no thread can be started: {error}") }),
+            Err(error) => self.handle(Event::Down { why: format!("cannot start a thread: {error}") }),
         }
     }
 
-    /// All servers, another one first for each attempt of the connection that serves.
+    /// All servers, starting with another one for each attempt of the service connection.
     fn rotated(&self) -> Vec<Address> {
         let mut servers = self.servers.clone();
         servers.rotate_left(self.attempts.saturating_sub(1) % self.servers.len());
@@ -349,13 +348,13 @@ impl Shell {
                 let Some(link) = self.attempt.take() else { return ControlFlow::Continue(()) };
                 let Connected { server, max_payload, cluster, replies, messages } = up;
                 self.learn(cluster);
-                // The server that is about to shut down sends requests over the old connection until it has closed it.
+                // A server that is about to shut down sends requests over the old connection until it closes it.
                 if let Some(old) = self.retire()? {
                     old.step_aside(STEPPING_ASIDE);
                 }
                 self.link = Some(Serving { link, replies, messages });
                 self.handle(Event::Up { server, max_payload })?;
-                // The bus has said by now which subscriptions it denies.
+                // The server has reported by now which subscriptions it denies.
                 while let Some(words) =
                     self.link.as_ref().and_then(|serving| serving.link.server_errors().try_recv().ok())
                 {
@@ -416,8 +415,8 @@ impl Shell {
         self.handle(Event::Down { why })
     }
 
-    /// Takes the connection that serves out of service: first what it has already brought, later the requests that it
-    /// still brings, until it ends.
+    /// Replaces the connection that serves: takes the messages that have arrived on it, and later the requests that
+    /// it still delivers, until it ends.
     fn retire(&mut self) -> ControlFlow<Exit, Option<Link>> {
         let Some(Serving { messages, .. }) = &self.link else { return ControlFlow::Continue(None) };
         let untaken: Vec<Message> = messages.iter().flat_map(Receiver::try_iter).collect();
@@ -447,8 +446,8 @@ impl Shell {
         })
     }
 
-    /// Takes more of the messages that are there already: they come by the thousand, and to wait for each of them in
-    /// turn costs more than most of them do. Not all of them, so that others wait no longer for their turn.
+    /// Takes more of the messages that have arrived: there may be thousands, and a select for each costs more than
+    /// most of them. It does not take all, so that other events do not wait.
     fn more_messages(&mut self, place: usize) -> ControlFlow<Exit> {
         for _ in 0..MESSAGES_A_TURN {
             let next = self.messages().nth(place).and_then(|messages| messages.try_recv().ok());
@@ -468,10 +467,10 @@ impl Shell {
         ControlFlow::Continue(())
     }
 
-    /// What is to be done every now and then, whatever happens.
+    /// The periodic work.
     fn keep_house(&mut self) -> ControlFlow<Exit> {
         if is_library_stuck() {
-            error!("the connection is stuck beyond repair from within: ending, so that a restart repairs it");
+            error!("the connection is stuck: exiting, so that the supervisor restarts the seat");
             return ControlFlow::Break(Exit::Stuck);
         }
         if let Some(attempt) = self.attempt.as_ref().filter(|attempt| attempt.is_dead()) {
@@ -479,8 +478,7 @@ impl Shell {
             self.attempt_became(LinkEvent::Down(why))?;
         }
         if let Some(Serving { link, .. }) = self.link.as_ref().filter(|serving| serving.link.is_dead()) {
-            let why =
-                format!("no answer in time: gave up {}, the link is dead without a close", link.doing());
+            let why = format!("no answer in time: gave up {}, connection considered dead", link.doing());
             self.link_ended(why)?;
         }
         if let Some(Serving { link, .. }) = &self.link {
@@ -540,7 +538,7 @@ impl Shell {
     }
 }
 
-/// What the status file says.
+/// The contents of the status file.
 #[derive(Serialize)]
 struct Status<'a> {
     at: String,
@@ -550,7 +548,7 @@ struct Status<'a> {
     health: seat::Health,
 }
 
-/// A link whose thread is gone without a word.
+/// A link whose thread ended without an event.
 fn ended<E>(_: E) -> LinkEvent {
     LinkEvent::Down("the connection's thread has ended".to_owned())
 }

@@ -1,4 +1,4 @@
-//! What crosses the bus between clients and the seat, as text and back. Nothing here knows how it gets there.
+//! The messages between clients and the seat, to text and back. Nothing here knows how they are sent.
 
 pub mod answer;
 pub mod reason;
@@ -12,7 +12,7 @@ use mesh_service::services::Service;
 /// The service that the seat is.
 pub const PROVISIONING: Service = Service {
     name: SERVICE,
-    description: "Tells what every module on every node needs, what is applied where, what is in every collection, and which domain answers which kind",
+    description: "Reports what each module on each node needs, what is applied where, what each collection holds, and which domain answers which kind",
     endpoint: "provisioning",
     verb: VERB,
     queue: QUEUE,
@@ -20,5 +20,5 @@ pub const PROVISIONING: Service = Service {
     response_schema: "io.mesh.provisioner.v1.response",
 };
 
-/// Which reply subjects the seat answers under.
+/// The reply subjects that the seat responds to.
 pub const REPLIES: ReplyGuard = ReplyGuard { service: SERVICE, inbox: INBOX };

@@ -1,25 +1,25 @@
-//! Everything that the seat can ask the world to do.
+//! Everything that the seat can request from the shell.
 
 use mesh_jetstream::message::Outgoing;
 
-/// What is to be done.
+/// One action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Try to connect once. The outcome comes as `Event::Up` or `Event::Down`. If a connection is up it stays until
-    /// the new one is.
+    /// Try to connect once. The outcome arrives as `Event::Up` or `Event::Down`. A present connection stays until the
+    /// new one is up.
     Connect,
     /// Publish a message.
     Send(Outgoing),
-    /// Try once to make the connection for reads in bulk. The outcome comes as `Event::BulkUp` or `Event::BulkDown`.
+    /// Try once to make the connection for bulk reads. The outcome arrives as `Event::BulkUp` or `Event::BulkDown`.
     ConnectBulk,
-    /// Publish a message over that connection, which brings the answer.
+    /// Publish a message over that connection, which gets the reply.
     SendBulk(Outgoing),
-    /// End that connection. Nothing more comes of it.
+    /// Close that connection. Nothing more arrives from it.
     CloseBulk,
-    /// Take no more requests: give up the subscriptions that bring them.
+    /// Accept no more requests: end their subscriptions.
     StopListening,
-    /// Say a line in the log.
+    /// Log a line.
     Say(log::Level, String),
-    /// End the process with success, once what was sent has left.
+    /// Exit with success, after all messages were sent.
     Exit,
 }

@@ -1,9 +1,8 @@
-//! Reads in bulk: many messages for one request, over a connection of their own, which is there only while queries
-//! need it.
+//! Bulk reads: many messages for one call, over a separate connection that exists only while queries need it.
 //!
-//! What comes in bulk comes with its stored headers as they are, and the bus library drops its connection over headers
-//! that it cannot read. One such entry, which any node may write, breaks this connection and no other: whoever waited
-//! reads the bucket one by one, which no entry can break, and so does everybody for a while.
+//! Bulk replies contain the stored headers unencoded, and the client library drops its connection over headers that
+//! it cannot parse. One such entry, which any node may write, breaks this connection and no other. The query then
+//! reads the bucket key by key, which no entry can break, and so do all queries for a while.
 
 use super::failure::Cause;
 use super::in_flight::Sent;
@@ -14,7 +13,7 @@ use mesh_model::bucket::Bucket;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a bucket is read one by one after a read in bulk was of no use.
+/// How long a bucket is read key by key after a bulk read failed.
 const PAUSE: Duration = Duration::from_secs(15 * 60);
 
 /// How long a query waits for the connection.
@@ -24,23 +23,23 @@ const BULK_LINK_WAIT: Duration = Duration::from_millis(500);
 const FIRST_RECONNECT: Duration = Duration::from_secs(1);
 const LAST_RECONNECT: Duration = Duration::from_secs(5 * 60);
 
-/// How long the connection, and what is known of the buckets, is kept when nobody asks.
+/// How long the connection and the caches are kept without a query.
 const KEPT: Duration = Duration::from_secs(10 * 60);
 
-/// The connection for reads in bulk, and the buckets that they are of no use for just now.
+/// The connection for bulk reads, and the buckets that cannot be read in bulk at present.
 #[derive(Debug)]
 pub(super) struct Bulk {
     link: BulkLink,
-    /// Attempts to connect that failed since the last one that did not.
+    /// Failed attempts to connect since the last success.
     failures: u32,
     not_before: BTreeMap<Bucket, Duration>,
-    /// Since when nobody asks.
+    /// Since when there is no query.
     idle_since: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BulkLink {
-    /// There is none, and none may be made before.
+    /// There is none, and none may be made before this time.
     Down {
         retry: Duration,
     },
@@ -60,7 +59,7 @@ impl Bulk {
         }
     }
 
-    /// Whether it can be sent to.
+    /// Whether it is up.
     pub(super) const fn is_up(&self) -> bool {
         matches!(self.link, BulkLink::Up)
     }
@@ -77,7 +76,7 @@ impl Bulk {
         Bucket::OF_NODES.into_iter().filter(may)
     }
 
-    /// When a query has waited long enough for the connection, or nobody has asked for long.
+    /// When a query has waited long enough for the connection, or the connection is idle for too long.
     pub(super) fn due(&self, anybody_waits: bool) -> Option<Duration> {
         let patience = match self.link {
             BulkLink::Connecting { since } if anybody_waits => Some(since + BULK_LINK_WAIT),
@@ -98,8 +97,8 @@ impl Bulk {
 }
 
 impl Seat {
-    /// Sees to it that there is a connection for reads in bulk while queries need it, that none of them waits long
-    /// for it, and that it ends when nobody has asked for long.
+    /// Makes the connection for bulk reads while queries need it, bounds their wait for it, and closes it when it is
+    /// idle.
     pub(super) fn look_after_bulk(&mut self, now: Duration) {
         for (bucket, why) in self.queries.take_uncacheable() {
             self.not_in_bulk(bucket, why, now);
@@ -126,7 +125,7 @@ impl Seat {
         }
     }
 
-    /// Ends the connection for reads in bulk, if there is one. The next one may be made at once.
+    /// Closes the connection for bulk reads, if there is one. The next one may be made at once.
     pub(super) fn close_bulk(&mut self, now: Duration) {
         if self.bulk.is_up() {
             self.bulk.link = BulkLink::Down { retry: now };
@@ -143,24 +142,22 @@ impl Seat {
         self.bulk.down(now);
         for Sent { owner, tag, cost, .. } in self.in_flight.take_bulk() {
             if let Some(bucket) = cost.in_bulk() {
-                self.not_in_bulk(bucket, "the connection broke during one", now);
+                self.not_in_bulk(bucket, "the connection broke during a bulk read", now);
             }
             self.deliver(owner, tag, Err(Cause::Silent), now);
         }
         self.queries.leave_bulk(None);
-        let text = format!("no connection for reads in bulk, buckets are read one by one meanwhile: {why}");
+        let text = format!("no connection for bulk reads, reading key by key meanwhile: {why}");
         self.notice(Level::Info, Topic::Bulk, &format!("bulk {why}"), &text, now);
     }
 
-    /// A read in bulk came to nothing: the bucket is read one by one for a while.
+    /// A bulk read failed: the bucket is read key by key for a while.
     pub(super) fn not_in_bulk(&mut self, bucket: Bucket, why: &str, now: Duration) {
         self.bulk.pause(bucket, now);
         self.queries.leave_bulk(Some(bucket));
         let why = failure::shorten(why.to_owned());
         let minutes = PAUSE.as_secs() / 60;
-        let text = format!(
-            "bucket {bucket} is read one by one for {minutes} minutes, since a read in bulk was of no use: {why}"
-        );
+        let text = format!("bulk reads of bucket {bucket} disabled for {minutes} min: {why}");
         self.notice(Level::Info, Topic::Bulk, &format!("bulk {bucket}"), &text, now);
     }
 }

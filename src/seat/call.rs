@@ -11,9 +11,9 @@ pub(super) const LARGE_BYTES: usize = 32 * 1024;
 pub(super) struct Call {
     /// Which reply it is, among those that the machine waits for.
     pub(super) tag: Tag,
-    /// What to send.
+    /// The call.
     pub(super) request: Request,
-    /// How much it may bring.
+    /// Its cost.
     pub(super) cost: Cost,
 }
 
@@ -22,31 +22,31 @@ pub(super) struct Call {
 pub enum Tag {
     /// A list of keys.
     Listing,
-    /// A look at the bucket in numbers.
+    /// Stream info.
     Look,
     /// The first message after what is known.
     Next,
     /// The value at this position, or the outcome of this write.
     Value(usize),
-    /// The read in bulk of this number.
+    /// The bulk read of this number.
     Batch(usize),
 }
 
-/// How much the answer to a request may bring.
+/// The expected size of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cost {
     /// One short message.
     Single,
-    /// A value of this bucket, expected to come in an answer of so many bytes.
+    /// A value of this bucket, with the expected size of the reply in bytes.
     Value { bucket: Bucket, bytes: usize },
-    /// One message that may have megabytes: few are awaited at a time.
+    /// One message of up to megabytes: few may be in flight.
     Listing,
-    /// Many messages out of this bucket: few are awaited at a time.
+    /// Many messages of this bucket: few may be in flight.
     Batch(Bucket),
 }
 
 impl Cost {
-    /// The bucket that is read in bulk.
+    /// The bucket of a bulk read.
     pub(super) const fn in_bulk(self) -> Option<Bucket> {
         match self {
             Cost::Batch(bucket) => Some(bucket),
@@ -55,13 +55,13 @@ impl Cost {
     }
 }
 
-/// What may be sent just now beside single requests.
+/// Which calls may be sent now besides single reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Budget {
-    /// A request that lists keys.
+    /// A call that lists keys.
     pub(super) listing: bool,
-    /// A request in bulk.
+    /// A bulk call.
     pub(super) batch: bool,
-    /// Requests for large values, as long as so many bytes are not passed.
+    /// Calls for large values, up to this many bytes.
     pub(super) large_bytes: usize,
 }

@@ -1,4 +1,4 @@
-//! The connection, as far as the seat knows of it: when to try for one, and what its ups and downs mean.
+//! The service connection: when to (re)connect, and what starts or stops with it.
 
 use super::failure::Cause;
 use super::link_state::LinkState;
@@ -11,10 +11,10 @@ use std::time::Duration;
 /// The wait after the first failed attempt to connect, and the longest.
 const RECONNECT: Backoff = Backoff { first: Duration::from_millis(250), last: Duration::from_secs(4) };
 
-/// A connection that ends sooner counts as a failed attempt: what ends it may end the next one too.
+/// A connection that ends sooner counts as a failed attempt: the next one may end for the same reason.
 const LASTING: Duration = Duration::from_secs(1);
 
-/// How long a server that is about to shut down is left to find out that another one does not take us yet.
+/// How long after a lame duck notice to try again if no other server accepts us.
 const MOVE_AGAIN: Duration = Duration::from_secs(2);
 
 /// How long after a denied subscription to try again.
@@ -36,7 +36,7 @@ impl Seat {
         self.denied_subscriptions.clear();
         self.subscriptions_over_limit = 0;
         self.abandon_calls();
-        // It may lead to another bus than this one.
+        // It may lead to another NATS system.
         self.close_bulk(now);
         if self.stopping.is_some() {
             self.actions.push(Action::StopListening);
@@ -48,7 +48,7 @@ impl Seat {
         }
     }
 
-    /// What the seat does of itself begins at once, if there is a connection and the seat is not about to end.
+    /// The seat's own work starts at once, if there is a connection and the seat is not stopping.
     pub(super) fn begin_duties(&mut self, now: Duration) {
         if self.is_up() && self.stopping.is_none() {
             self.pass.request(now);
@@ -85,7 +85,7 @@ impl Seat {
         self.abandon_calls();
     }
 
-    /// Answers to what was sent over the connection before will not come over the one after.
+    /// Replies to calls on the previous connection will not arrive on the next one.
     pub(super) fn abandon_calls(&mut self) {
         self.in_flight.clear();
         self.queries.begin_anew();
@@ -99,7 +99,7 @@ impl Seat {
         let secret = self.settings.inbox.clone();
         let hide = |text: &str| text.replace(&secret, "<secret>");
         let shown = hide(words);
-        self.notice(Level::Warn, Topic::ServerError, &shown, &format!("the bus says {shown:?}"), now);
+        self.notice(Level::Warn, Topic::ServerError, &shown, &format!("the server says {shown:?}"), now);
         self.last_bus_error = Some(shown);
         let subject = words.split('"').nth(1).unwrap_or_default();
         let lower = words.to_ascii_lowercase();
@@ -116,7 +116,7 @@ impl Seat {
         }
     }
 
-    /// A right that is granted later takes effect on the next connection only.
+    /// A permission that is granted later takes effect on the next connection only.
     const fn connect_again_for_rights(&mut self, now: Duration) {
         if let LinkState::Up { move_at: move_at @ None, .. } = &mut self.link {
             *move_at = Some(now.saturating_add(TRY_RIGHTS_AGAIN));

@@ -1,4 +1,4 @@
-//! What the seat asks of the bus, and whom the answers are for.
+//! Sends the calls of the machines to JetStream, and routes their replies.
 
 use super::call::{Call, Cost, Tag};
 use super::failure::Cause;
@@ -14,10 +14,10 @@ use mesh_jetstream::message::Outgoing;
 use mesh_jetstream::message::Request;
 use std::time::Duration;
 
-/// The largest answer, in bytes, whatever the bus would carry.
+/// The largest response, in bytes, whatever the server's `max_payload`.
 const PAGE_BYTES: usize = 512 * 1024;
 
-/// What an answer leaves free of the bus's largest message, in bytes, for headers and the subject.
+/// How much of `max_payload` a response leaves for headers and the subject, in bytes.
 const PAYLOAD_MARGIN: usize = 8 * 1024;
 
 impl Seat {
@@ -27,9 +27,9 @@ impl Seat {
             self.in_flight.note_value_bytes(bucket, body.len());
         }
         match (cost, body) {
-            // The whole answer in one message that is none of its parts: nobody answers on its subject.
+            // A reply that is not a part of a batch: there are no responders.
             (Cost::Batch(bucket), _) => {
-                self.not_in_bulk(bucket, "nobody answers it", now);
+                self.not_in_bulk(bucket, "no responders", now);
                 self.deliver(owner, tag, Err(Cause::Silent), now);
             }
             (_, body) => self.deliver(owner, tag, body, now),
@@ -37,7 +37,7 @@ impl Seat {
     }
 
     pub(super) fn on_part(&mut self, number: u64, part: Part, now: Duration) {
-        // A status message that comes to the number of another request answers nothing.
+        // A status message with the number of another call is not a reply.
         if !self.in_flight.is_batch(number) {
             return;
         }
@@ -51,7 +51,7 @@ impl Seat {
         }
     }
 
-    /// A request of ours comes to nothing.
+    /// A call failed.
     pub(super) fn fail(&mut self, sent: &Sent, cause: Cause, now: Duration) {
         if let Some(bucket) = sent.cost.in_bulk() {
             let why = match &cause {
@@ -105,12 +105,12 @@ impl Seat {
         }
     }
 
-    /// Sends what the pass and the queries want, as far as the bounds allow. Each query has its share of the
-    /// outstanding requests, so that a large one does not hold up a small one.
+    /// Sends the calls of the pass and the queries, within the bounds. Each query has its share of the calls in
+    /// flight, so that a large one does not delay a small one.
     pub(super) fn send_calls(&mut self, now: Duration) {
         let LinkState::Up { max_payload, .. } = self.link else { return };
         let page_bytes = PAGE_BYTES.min(max_payload.saturating_sub(PAYLOAD_MARGIN).max(max_payload / 2));
-        // Most events bring an answer to a query under way; what a new one has to know is gathered for a new one.
+        // Most events are replies for a query under way; the context of a new query is only built for a new one.
         if self.queries.may_begin() {
             self.queries.begin(&QueryContext {
                 page_bytes,
@@ -128,7 +128,7 @@ impl Seat {
             self.send_call(Owner::Pass, call, now);
         }
         let mut ids = self.queries.ids();
-        // Where there is not room for all, another one is first each time.
+        // If there is not room for all, another one is first each time.
         self.turn = self.turn.wrapping_add(1);
         if !ids.is_empty() {
             let first = self.turn % ids.len();

@@ -3,69 +3,69 @@
 use mesh_jetstream::direct_get::Part;
 use std::time::Duration;
 
-/// What happened.
+/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A connection is up: its subscriptions are in place.
     Up {
-        /// The server, in words for people.
+        /// The server, as text for people.
         server: String,
-        /// The largest message that the server takes, in bytes, headers included.
+        /// The server's `max_payload`, in bytes, headers included.
         max_payload: usize,
     },
-    /// The connection ended, or an attempt to connect failed.
+    /// The connection was lost, or an attempt to connect failed.
     Down {
         /// Fault, in words for people.
         why: String,
     },
-    /// The bus said `-ERR`.
+    /// The server sent `-ERR`.
     ServerError(String),
-    /// From now on the server takes messages of at most so many bytes.
+    /// The server changed its `max_payload`, in bytes.
     MaxPayload(usize),
     /// The server is about to shut down and wants its clients to move.
     LameDuck,
     /// A request came on one of the seat's subjects.
     Request {
-        /// The subject that was asked.
+        /// The subject of the request.
         subject: String,
-        /// Where the answer is to go, if the client said so.
+        /// The reply subject, if there is one.
         reply: Option<String>,
         /// The request.
         body: Vec<u8>,
     },
-    /// An answer came to a request of our own.
+    /// A reply to a call arrived.
     Reply {
-        /// The number that the request was sent with.
+        /// The number of the call.
         call: u64,
-        /// The bus itself answered that nobody listens there.
+        /// The server replied that there are no responders.
         no_responders: bool,
         /// The answer.
         body: Vec<u8>,
     },
-    /// A part came of the answer to a request in bulk.
+    /// A part of the reply to a bulk call arrived.
     Part {
-        /// The number that the request was sent with.
+        /// The number of the call.
         call: u64,
         /// The part.
         part: Part,
     },
-    /// The connection for reads in bulk is up.
+    /// The connection for bulk reads is up.
     BulkUp,
-    /// It ended, or an attempt to make it failed.
+    /// It was lost, or an attempt to make it failed.
     BulkDown {
         /// Fault, in words for people.
         why: String,
     },
-    /// So many messages were dropped before the loop saw them, since they came faster than it turned.
+    /// This many messages were dropped because they arrived faster than the loop took them.
     Overrun(u64),
-    /// So many answers could not be handed to the connection, since it takes nothing any more.
+    /// This many responses were dropped because the outgoing queue is full.
     Undelivered(u64),
-    /// Somebody wants a registry pass now.
+    /// An operator requests a registry pass.
     Reload,
-    /// Somebody wants the seat to end.
+    /// The supervisor or an operator stops the seat.
     Stop,
-    /// The wall clock shows this time since 1970. It may step; only ages are told by it.
+    /// The wall clock, as time since 1970. It may step; only ages depend on it.
     Clock(Duration),
-    /// A deadline that the seat had named has come.
+    /// The deadline of the seat has come.
     Due,
 }

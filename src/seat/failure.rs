@@ -1,4 +1,4 @@
-//! Why the bus could not be read or written, in words that say what to do next.
+//! Error causes, with the operator's next step.
 
 use crate::wire::reason::Reason;
 use mesh_jetstream::api::ApiError;
@@ -9,7 +9,7 @@ use mesh_model::bucket::Bucket;
 pub struct Refusal {
     /// Why, for programs; it implies the code.
     pub reason: Reason,
-    /// What happened, to which thing, and what to do next.
+    /// What failed, why, and what to do next.
     pub message: String,
 }
 
@@ -21,21 +21,21 @@ impl Refusal {
 
     /// The seat is about to end.
     pub fn stopping() -> Self {
-        Refusal::new(Reason::Stopping, "the seat is stopping: ask again in a moment")
+        Refusal::new(Reason::Stopping, "the seat is stopping: try again in a moment")
     }
 
-    /// It took too long.
+    /// A time-out.
     pub fn too_late(message: impl Into<String>) -> Self {
         Refusal::new(Reason::Timeout, message)
     }
 }
 
-/// How much of a message is kept: its beginning and its end, in bytes.
+/// How much of a long message is kept: its beginning and its end, in bytes.
 const MESSAGE_HEAD: usize = 768;
 const MESSAGE_TAIL: usize = 256;
 
-/// A message without its middle if it is long: it may quote an client or the bus, who may say much, while its end
-/// says what to do next.
+/// Removes the middle of a long message: it may quote a client or the server at length, while its end has the next
+/// step.
 pub(super) fn shorten(message: String) -> String {
     if message.len() <= MESSAGE_HEAD + MESSAGE_TAIL {
         return message;
@@ -46,23 +46,23 @@ pub(super) fn shorten(message: String) -> String {
     format!("{} … {}", &message[..head], &message[tail..])
 }
 
-/// Why a request to the bus came to nothing.
+/// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// The bus answered with an error.
+    /// JetStream replied with an error.
     Api(ApiError),
-    /// The bus denied the publish, in its own words.
+    /// The server denied the publish; its text.
     Denied(String),
-    /// Nobody listens on the subject.
+    /// There are no responders.
     NoResponders,
-    /// No answer came in time.
+    /// No reply arrived in time.
     Silent,
-    /// The bucket changed so quickly that no whole list of its keys could be had.
+    /// The bucket changed faster than its keys could be listed.
     Unsteady,
 }
 
 impl Cause {
-    /// What happened to `bucket`, and what to do next.
+    /// The failure of `bucket` and the next step, as text.
     pub fn tell(&self, bucket: Bucket) -> String {
         match self {
             Cause::Api(ApiError::NotABucket(why)) => format!(
@@ -80,21 +80,21 @@ impl Cause {
                 _ => format!("bucket {bucket} cannot be reached: {error}"),
             },
             Cause::Denied(words) => format!(
-                "bucket {bucket} cannot be reached: the bus says {words:?}: grant the seat the rights that mesh-provisioner permissions seat prints"
+                "bucket {bucket} cannot be reached: the server says {words:?}: grant the seat the permissions that mesh-provisioner permissions seat prints"
             ),
             Cause::NoResponders => format!(
-                "bucket {bucket} cannot be reached: JetStream does not answer on this bus: enable it, or wait until it has started"
+                "bucket {bucket} cannot be reached: JetStream does not answer: enable it, or wait until it has started"
             ),
             Cause::Silent => format!(
-                "bucket {bucket} cannot be reached: the bus gave no answer in time: look at the load and the log of the nats-server"
+                "bucket {bucket} cannot be reached: JetStream timed out; check the load and the log of the nats-server"
             ),
             Cause::Unsteady => {
-                format!("bucket {bucket} changed faster than its keys could be listed: ask again")
+                format!("bucket {bucket} changed faster than its keys could be listed: try again")
             }
         }
     }
 
-    /// The same as an error answer.
+    /// The same as an error response.
     pub(super) fn refuse(&self, bucket: Bucket) -> Refusal {
         Refusal::new(self.reason(), self.tell(bucket))
     }

@@ -1,4 +1,4 @@
-//! How the seat is: for the query `health`, for the status file and for the supervisor's status line.
+//! The state of the seat: for the query `health`, for the status file and for the supervisor's status line.
 
 use super::Seat;
 use super::health_report::{Health, PassHealth, RegistryHealth};
@@ -7,7 +7,8 @@ use super::registry::pass;
 use std::time::Duration;
 
 impl Seat {
-    /// Whether it serves, the registry was verified within two intervals, and nobody contests it: what [`Health::ready`] says.
+    /// Whether it serves, the registry was verified within two intervals, and nobody contests it: the value of
+    /// [`Health::ready`].
     pub fn is_ready(&self, now: Duration) -> bool {
         self.is_serving() && self.is_verified(now) && self.pass.contest().is_none()
     }
@@ -19,7 +20,7 @@ impl Seat {
             && !self.pass.is_doubted()
     }
 
-    /// How the seat is.
+    /// The state of the seat.
     pub fn health(&self, now: Duration) -> Health {
         let ago = |then: Duration| now.saturating_sub(then).as_secs();
         let mut missing = Vec::new();
@@ -31,7 +32,7 @@ impl Seat {
             }
         };
         for subject in &self.denied_subscriptions {
-            missing.push(format!("the bus denies the subscription of {subject:?}: grant the seat the rights that mesh-provisioner permissions seat prints"));
+            missing.push(format!("the server denies the subscription of {subject:?}: grant the seat the permissions that mesh-provisioner permissions seat prints"));
         }
         if self.subscriptions_over_limit > 0 {
             let subjects = self.subscriptions();

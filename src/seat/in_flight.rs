@@ -1,55 +1,55 @@
-//! Our own requests to the bus that wait for an answer, each under its number.
+//! Calls in flight: sent to JetStream and waiting for a reply, each under its number.
 
 use super::call::{Budget, Cost, LARGE_BYTES, Tag};
 use mesh_model::bucket::Bucket;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How many are outstanding at a time.
+/// The maximum number of calls in flight.
 pub(super) const MAX_OUTSTANDING: usize = 256;
 
-/// How many of them may list keys: those answers can be megabytes.
+/// How many of them may list keys: those replies can be megabytes.
 const MAX_LISTINGS: usize = 4;
 
 /// How many keys of lists are kept before no more are listed: of 100 000 they take some six megabytes.
 const MAX_LISTED_KEYS: usize = 100_000;
 
-/// How many of them may read in bulk: those answers can be megabytes too, in many messages.
+/// How many of them may read in bulk: those replies can be megabytes, too, in many messages.
 const MAX_BATCHES: usize = 8;
 
-/// How many bytes of large values are awaited at a time, over all who read.
+/// How many bytes of large values may be in flight, over all readers.
 const MAX_LARGE_BYTES: usize = 8 * 1024 * 1024;
 
-/// How quickly it is forgotten that a bucket had large values: by a share of so much with each answer.
+/// How quickly the estimate of a bucket's value size decays with each reply, as a fraction.
 const FORGETTING: usize = 16 * 1024;
 
-/// How long an answer is awaited.
+/// How long a call waits for its reply.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the next message of a read in bulk is awaited: there is another way to read what it was to bring.
+/// How long a bulk read waits for the next message. The same keys can then be read one by one.
 const BATCH_GAP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Whom an answer is for.
+/// The owner of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Owner {
-    /// The request of this id.
+    /// The query of this id.
     Request(u64),
     /// The registry pass.
     Pass,
     /// The looks at the streams.
     Checks,
-    /// The query who else holds the seat, which may have several answers.
+    /// The ping for other seats, which may get several replies.
     OtherSeats,
 }
 
-/// A request that waits for its answer.
+/// A call that waits for its reply.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) owner: Owner,
     pub(super) tag: Tag,
     pub(super) subject: String,
     pub(super) cost: Cost,
-    /// When it was sent, or when the last part of its answer came.
+    /// When it was sent, or when the last part of its reply arrived.
     pub(super) since: Duration,
 }
 
@@ -59,7 +59,7 @@ impl Sent {
     }
 }
 
-/// All requests that wait for an answer.
+/// All calls in flight.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     by_number: BTreeMap<u64, Sent>,
@@ -72,7 +72,7 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    /// Notes a request and gives it its number.
+    /// Records a call and returns its number.
     pub(super) fn add(&mut self, sent: Sent) -> u64 {
         self.last_number += 1;
         self.listings += usize::from(sent.cost == Cost::Listing);
@@ -80,14 +80,13 @@ impl InFlight {
         self.large_bytes += large_bytes(sent.cost);
         *self.outstanding.entry(sent.owner).or_default() += 1;
         self.by_number.insert(self.last_number, sent);
-        debug_assert!(self.by_number.len() <= MAX_OUTSTANDING, "too many requests to the bus");
+        debug_assert!(self.by_number.len() <= MAX_OUTSTANDING, "too many calls in flight");
         debug_assert!(self.listings <= MAX_LISTINGS, "too many listings");
         debug_assert!(self.batches <= MAX_BATCHES, "too many batches");
         self.last_number
     }
 
-    /// How many may still be sent. One place is kept for the query who else holds the seat, which is never put
-    /// off.
+    /// How many more may be sent. One place is reserved for the ping for other seats, which is never delayed.
     pub(super) fn room(&self) -> usize {
         (MAX_OUTSTANDING - 1).saturating_sub(self.by_number.len())
     }
@@ -95,7 +94,7 @@ impl InFlight {
     /// What may be sent beside single requests, with so many keys of lists at hand; in bulk only if there is a
     /// connection for it.
     pub(super) const fn budget(&self, listed_keys: usize, bulk_is_up: bool) -> Budget {
-        // One value at a time is always read, however large it is.
+        // One value at a time is always read, whatever its size.
         let large_bytes = if self.large_bytes == 0 { usize::MAX } else { MAX_LARGE_BYTES };
         Budget {
             listing: self.listings < MAX_LISTINGS && listed_keys < MAX_LISTED_KEYS,
@@ -104,29 +103,29 @@ impl InFlight {
         }
     }
 
-    /// Remembers how large the answer with a value of `bucket` was.
+    /// Remembers the size of a reply with a value of `bucket`.
     pub(super) fn note_value_bytes(&mut self, bucket: Bucket, bytes: usize) {
         let known = self.value_bytes.entry(bucket).or_default();
         *known = bytes.max(*known - *known / FORGETTING);
     }
 
-    /// How large the answers with a value of each bucket were of late.
+    /// The recent mean size of replies with a value, by bucket.
     pub(super) const fn value_bytes(&self) -> &BTreeMap<Bucket, usize> {
         &self.value_bytes
     }
 
-    /// How many `owner` has outstanding.
+    /// How many calls `owner` has in flight.
     pub(super) fn outstanding(&self, owner: Owner) -> usize {
         self.outstanding.get(&owner).copied().unwrap_or(0)
     }
 
-    /// Takes out those that read in bulk.
+    /// Removes the bulk calls.
     pub(super) fn take_bulk(&mut self) -> Vec<Sent> {
         self.take(|sent| sent.cost.in_bulk().is_some())
     }
 
-    /// Whom the answer to `number` is for; `None` if it is no longer awaited. An answer settles the request, but for
-    /// the one that may have several.
+    /// The owner of the call `number`; `None` if it is no longer in flight. A reply removes the call, except the ping
+    /// that may get several.
     pub(super) fn settle(&mut self, number: u64) -> Option<(Owner, Tag, Cost)> {
         let sent = self.by_number.get(&number)?;
         let (owner, tag, cost) = (sent.owner, sent.tag, sent.cost);
@@ -136,41 +135,41 @@ impl InFlight {
         Some((owner, tag, cost))
     }
 
-    /// Whether `number` is awaited and is a read in bulk.
+    /// Whether `number` is a bulk call in flight.
     pub(super) fn is_batch(&self, number: u64) -> bool {
         self.by_number.get(&number).is_some_and(|sent| sent.cost.in_bulk().is_some())
     }
 
-    /// Whom a part of the answer to `number` is for; more is to come.
+    /// The owner of the call `number` of which a part arrived; more parts follow.
     pub(super) fn part(&mut self, number: u64, now: Duration) -> Option<(Owner, Tag, Cost)> {
         let sent = self.by_number.get_mut(&number)?;
         sent.since = now;
         Some((sent.owner, sent.tag, sent.cost))
     }
 
-    /// Forgets all requests of `owner`: their answers are no longer awaited.
+    /// Removes all calls of `owner`: their replies will be dropped.
     pub(super) fn forget(&mut self, owner: Owner) {
         if self.outstanding(owner) > 0 {
             self.take(|sent| sent.owner == owner);
         }
     }
 
-    /// Forgets all.
+    /// Removes all.
     pub(super) fn clear(&mut self) {
         self.take(|_| true);
     }
 
-    /// When the first of them has waited too long.
+    /// When the first of them times out.
     pub(super) fn due(&self) -> Option<Duration> {
         self.by_number.values().map(Sent::due).min()
     }
 
-    /// Takes out those that have waited too long.
+    /// Removes those that timed out.
     pub(super) fn overdue(&mut self, now: Duration) -> Vec<Sent> {
         self.take(|sent| now >= sent.due())
     }
 
-    /// Takes out those that `subject` was denied to.
+    /// Removes those whose subject was denied.
     pub(super) fn denied(&mut self, subject: &str) -> Vec<Sent> {
         self.take(|sent| sent.subject == subject)
     }
@@ -196,7 +195,7 @@ impl InFlight {
     }
 }
 
-/// What a request counts for among the large ones.
+/// The bytes of a call that count as large.
 fn large_bytes(cost: Cost) -> usize {
     match cost {
         Cost::Value { bytes, .. } if bytes > LARGE_BYTES => bytes,

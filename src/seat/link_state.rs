@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// The connection, as far as the seat knows of it.
+/// The state of the connection.
 #[derive(Debug)]
 pub(super) enum LinkState {
-    /// There is none; the next attempt is due then.
+    /// There is none; the next attempt is due at this time.
     Down { retry: Duration, attempts: u32, why: String },
     /// An attempt is under way.
     Connecting { attempts: u32, why: String },
-    /// There is one, for which so many attempts failed.
+    /// It is up, after this many failed attempts.
     Up { server: String, max_payload: usize, move_at: Option<Duration>, since: Duration, attempts: u32 },
 }

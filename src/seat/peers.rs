@@ -33,10 +33,10 @@ pub struct OtherSeat {
     pub seen_seconds_ago: u64,
 }
 
-/// What is known of other holders of the seat.
+/// The other seats.
 #[derive(Debug, Default)]
 pub(super) struct OtherSeats {
-    /// When to ask next; `None` while there is no connection.
+    /// When to ping next; `None` while there is no connection.
     due: Option<Duration>,
     /// When the last question was sent.
     asked: Option<Duration>,
@@ -47,12 +47,12 @@ pub(super) struct OtherSeats {
 }
 
 impl OtherSeats {
-    /// Wants to ask at once.
+    /// Requests a ping at once.
     pub(super) const fn request(&mut self, now: Duration) {
         self.due = Some(now);
     }
 
-    /// Asks no more, and expects no answers.
+    /// Stops pinging and expects no responses.
     pub(super) const fn interrupt(&mut self) {
         self.due = None;
         self.ends = None;
@@ -113,10 +113,10 @@ impl OtherSeats {
 pub(super) fn tell(other: &Identity, own: &str) -> String {
     let Identity { id, version } = other;
     if version == own {
-        format!("the seat is also held by {id}, the same version: one is enough")
+        format!("other seats are running: {id}, the same version: one is enough")
     } else {
         format!(
-            "the seat is also held by {id}, version {version} beside {own}: they may write different registries, stop one of them"
+            "other seats are running: {id}, version {version} beside {own}: they may write different registries, stop one of them"
         )
     }
 }

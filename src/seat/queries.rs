@@ -1,5 +1,5 @@
-//! The requests that the seat has taken on. Equal requests share one query, if they came before it began: an
-//! answer never speaks of a time before its request.
+//! Queries under way and requests that wait. Identical requests share a query only if it has not started yet, so a
+//! response never shows state older than its request.
 
 use super::failure::Refusal;
 use super::query::Query;
@@ -15,28 +15,28 @@ use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How many queries are worked on at a time.
+/// The maximum number of queries under way.
 const MAX_UNDER_WAY: usize = 64;
 
-/// How many requests wait their turn beside as many as may be worked on.
+/// How many requests may wait in addition to those under way.
 const MAX_WAITING: usize = 1024;
 
 /// How many asks that are the same work may share a query: each has a page of its own, which may be long.
 const MAX_SHARING: usize = 16;
 
-/// How long a request may take from its arrival to its answer.
+/// How long a request may take from its arrival to its response.
 const QUERY_DEADLINE: Duration = Duration::from_secs(4);
 
-/// Somebody who waits for an answer.
+/// A client that waits for a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Client {
-    /// Where the answer goes.
+    /// Its reply subject.
     pub(super) reply: String,
-    /// When the request came.
+    /// When its request arrived.
     pub(super) since: Duration,
 }
 
-/// A query under way, and who asked it.
+/// A query under way, and its clients.
 #[derive(Debug)]
 struct UnderWay {
     id: u64,
@@ -67,25 +67,25 @@ pub(super) struct Answered {
 pub(super) struct Queries {
     under_way: Vec<UnderWay>,
     waiting: VecDeque<(Ask, Client)>,
-    /// How many clients there are, those that wait their turn included.
+    /// The number of clients, including those that wait.
     clients: usize,
-    /// Whether one of those that wait may have its turn.
+    /// Whether a waiting request may start now.
     changed: bool,
     last_id: u64,
-    /// The registry as a query last read it.
+    /// The latest registry snapshot.
     registry: Option<Rc<Snapshot>>,
-    /// What is known of the other buckets.
+    /// The caches of the other buckets.
     store: Rc<CacheStore>,
 }
 
 impl Queries {
-    /// Takes a request on, or says why not.
+    /// Accepts a request, or returns why not.
     pub(super) fn accept(&mut self, ask: Ask, client: Client) -> Result<(), Refusal> {
         if self.clients >= MAX_UNDER_WAY + MAX_WAITING {
             return Err(Refusal::new(
                 Reason::Full,
                 format!(
-                    "the seat is full: {MAX_UNDER_WAY} requests are under way and {MAX_WAITING} wait: ask again later"
+                    "the seat is full: {MAX_UNDER_WAY} requests are under way and {MAX_WAITING} wait: try again later"
                 ),
             ));
         }
@@ -95,18 +95,18 @@ impl Queries {
         Ok(())
     }
 
-    /// How many there are, those that wait included.
+    /// The number of clients, including those that wait.
     pub(super) const fn len(&self) -> usize {
         self.clients
     }
 
-    /// Whether one of those that wait may have its turn.
+    /// Whether a waiting request may start now.
     pub(super) const fn may_begin(&self) -> bool {
         self.changed
     }
 
-    /// Begins those whose turn it is: the first that wait, each together with its equals. One that equals a
-    /// query under way waits until that is answered.
+    /// Starts waiting queries up to the limit; identical requests share one. A request that is identical to a query
+    /// under way waits until that is finished.
     pub(super) fn begin(&mut self, context: &QueryContext) {
         if !std::mem::take(&mut self.changed) {
             return;
@@ -142,7 +142,7 @@ impl Queries {
         }
     }
 
-    /// The connection is gone: whatever was under way waits again, and begins anew if there is still time.
+    /// The connection is lost: all queries wait again, and restart if there is still time.
     pub(super) fn begin_anew(&mut self) {
         let mut again: Vec<(Ask, Client)> = self
             .under_way
@@ -154,7 +154,7 @@ impl Queries {
         again.extend(self.waiting.drain(..));
         again.sort_by_key(|(_, client)| client.since);
         self.waiting = again.into();
-        // The next connection may lead to another bus.
+        // The next connection may lead to another NATS system.
         self.registry = None;
         self.store.clear();
         self.changed = true;
@@ -170,22 +170,22 @@ impl Queries {
         self.registry.as_deref().map(Snapshot::state)
     }
 
-    /// Where the indexes of the buckets are.
+    /// The caches of the buckets.
     pub(super) fn store(&self) -> Rc<CacheStore> {
         Rc::clone(&self.store)
     }
 
-    /// Has all queries read `bucket` one by one from now on, or everything if there is none.
+    /// Makes all queries read `bucket` key by key from now on, or all buckets without one.
     pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
         self.under_way.iter_mut().for_each(|under_way| under_way.query.leave_bulk(bucket));
     }
 
-    /// The buckets that queries have found cannot be followed, and why.
+    /// The buckets that cannot be cached, as queries found, and why.
     pub(super) fn take_uncacheable(&self) -> BTreeMap<Bucket, &'static str> {
         self.store.take_uncacheable()
     }
 
-    /// Whether one of the queries has more to do without hearing anything.
+    /// Whether a query has more to do without a reply.
     pub(super) fn is_busy(&self) -> bool {
         self.under_way.iter().any(|under_way| under_way.query.is_busy())
     }
@@ -200,17 +200,17 @@ impl Queries {
         }
     }
 
-    /// Whether one of the queries waits for the connection for reads in bulk.
+    /// Whether a query waits for the connection for bulk reads.
     pub(super) fn wait_for_bulk(&self) -> bool {
         self.under_way.iter().any(|under_way| under_way.query.waits_for_bulk())
     }
 
-    /// Whether nothing is known of the buckets but the registry.
+    /// Whether there is no cache except the registry snapshot.
     pub(super) fn know_nothing(&self) -> bool {
         self.store.is_empty()
     }
 
-    /// Forgets what is known of the buckets.
+    /// Drops the caches.
     pub(super) fn forget(&self) {
         self.store.clear();
     }
@@ -250,28 +250,28 @@ impl Queries {
         oldest.map(|client| client.since + QUERY_DEADLINE).min()
     }
 
-    /// Ends with what they have by now the queries whose time is up.
+    /// Ends the queries whose time is up, with what they have read.
     pub(super) fn cut_short(&mut self, now: Duration) {
         let due = self.under_way.iter_mut().filter(|under_way| under_way.is_due(now));
         due.for_each(|under_way| under_way.query.cut_short());
     }
 
-    /// Takes out one that has waited too long, with the id of its query if nobody else waits for that, and with
-    /// what it waited for.
+    /// Removes one client whose time is up, with the id of its query if no other client waits for it, and with the
+    /// error.
     pub(super) fn overdue(&mut self, now: Duration) -> Option<(Option<u64>, Client, Refusal)> {
         let is_due =
             |client: Option<&Client>| client.is_some_and(|client| now >= client.since + QUERY_DEADLINE);
         let seconds = QUERY_DEADLINE.as_secs();
         let taken = if is_due(self.waiting.front().map(|(_, client)| client)) {
             let (_, client) = self.waiting.pop_front()?;
-            let message = format!("the request waited {seconds} s for its turn: ask again later");
+            let message = format!("the request waited {seconds} s for its turn: try again later");
             (None, client, Refusal::too_late(message))
         } else {
             let at = self.under_way.iter().position(|under_way| under_way.is_due(now))?;
             let under_way = &mut self.under_way[at];
             let (_, client) = under_way.clients.pop_front()?;
             let message = format!(
-                "not read within {seconds} s: {}: ask again, for less at a time, or look at the load of the nats-server",
+                "not read within {seconds} s: {}: try again with a narrower query, or check the load of the nats-server",
                 under_way.query.progress()
             );
             let id = under_way.clients.is_empty().then_some(under_way.id);
@@ -285,7 +285,7 @@ impl Queries {
         Some(taken)
     }
 
-    /// Takes all out, for a seat that ends.
+    /// Removes all clients, for a seat that exits.
     pub(super) fn take_all(&mut self) -> Vec<Client> {
         self.begin_anew();
         self.clients = 0;

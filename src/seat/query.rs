@@ -1,5 +1,4 @@
-//! A query that is being answered: a small machine that says what it wants from the bus, takes what is heard,
-//! and ends with one answer or one error.
+//! A query: a state machine that requests reads, consumes replies, and ends with one response or one error.
 
 pub(super) mod context;
 mod key_filter;
@@ -23,7 +22,7 @@ use std::time::Duration;
 pub(super) enum Query {
     /// Entries of one bucket.
     Page(PageQuery),
-    /// What several buckets say together.
+    /// A report over several buckets.
     Report(Report),
 }
 
@@ -36,11 +35,11 @@ impl Query {
                 Query::Page(PageQuery::new(asks[0].clone(), context, registry))
             }
             What::Drift | What::Nodes | What::Collections => Query::Report(Report::new(asks, context)),
-            What::Health => unreachable!("answered without the bus"),
+            What::Health => unreachable!("answered from memory"),
         }
     }
 
-    /// The next request to send, if there is one that may be sent now.
+    /// The next call, if there is one that may be sent now.
     pub(super) fn next_call(&mut self, budget: Budget) -> Option<Call> {
         match self {
             Query::Page(page) => page.next_call(budget),
@@ -48,7 +47,7 @@ impl Query {
         }
     }
 
-    /// Takes the answer to the request of `tag`.
+    /// Handles the reply for `tag`.
     pub(super) fn on_reply(&mut self, tag: Tag, body: Result<&[u8], Cause>) {
         match self {
             Query::Page(page) => page.on_reply(tag, body),
@@ -56,8 +55,8 @@ impl Query {
         }
     }
 
-    /// Takes a part of the answer to the request of `tag`. The error says why that answer is of no use: the query
-    /// reads what it was to bring in another way.
+    /// Handles a part of the reply for `tag`. The error says why the reply is unusable; the query then reads the same
+    /// in another way.
     pub(super) fn on_part(&mut self, tag: Tag, part: Part, now: Duration) -> Result<(), String> {
         match self {
             Query::Page(page) => page.on_part(tag, part, now),
@@ -65,7 +64,7 @@ impl Query {
         }
     }
 
-    /// Reads `bucket` one by one from now on, or all if there is none.
+    /// Reads `bucket` key by key from now on, or all buckets without one.
     pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
         match self {
             Query::Page(page) => page.leave_bulk(bucket),
@@ -73,7 +72,7 @@ impl Query {
         }
     }
 
-    /// Whether it waits for the connection for reads in bulk.
+    /// Whether it waits for the connection for bulk reads.
     pub(super) fn waits_for_bulk(&self) -> bool {
         match self {
             Query::Page(page) => page.waits_for_bulk(),
@@ -81,8 +80,8 @@ impl Query {
         }
     }
 
-    /// Whether there is more to do without hearing anything: a long answer is made in slices, so that nobody waits for
-    /// the whole of it.
+    /// Whether there is more to do without a reply: long responses are made in slices, so that others do not wait for
+    /// all of it.
     pub(super) const fn is_busy(&self) -> bool {
         match self {
             Query::Page(page) => page.is_busy(),
@@ -114,7 +113,7 @@ impl Query {
         }
     }
 
-    /// What it knows of the registry, once its answer is there.
+    /// Its registry snapshot, once finished.
     pub(super) const fn take_registry(&mut self) -> Option<Rc<Snapshot>> {
         match self {
             Query::Page(page) => page.take_registry(),
@@ -122,7 +121,7 @@ impl Query {
         }
     }
 
-    /// Ends with what has been read by now, if that is an answer: a page is, for the next one goes on behind it.
+    /// Ends with what was read so far, if that is a response: a page is, because the next one continues after it.
     pub(super) fn cut_short(&mut self) {
         match self {
             Query::Page(page) => page.cut_short(),
@@ -138,7 +137,7 @@ impl Query {
         }
     }
 
-    /// What it is waiting for, for the message that says that it took too long.
+    /// What it waits for, for the message of a time-out.
     pub(super) fn progress(&self) -> String {
         match self {
             Query::Page(page) => page.progress(),

@@ -1,4 +1,4 @@
-//! Requests, from their arrival to their answer: exactly one for each that may be answered.
+//! Requests, from their arrival to their response: exactly one for each that may get one.
 
 use super::in_flight::Owner;
 use super::link_state::LinkState;
@@ -33,7 +33,7 @@ impl Seat {
         }
         let Some(reply) = reply else {
             self.counters.without_reply += 1;
-            let text = "a request came without a reply subject: it cannot be answered";
+            let text = "request without a reply subject: no response can be sent";
             return self.notice(Level::Warn, Topic::WithoutReply, "", text, now);
         };
         if let Some(other) = asking_seat(subject, body) {
@@ -47,7 +47,7 @@ impl Seat {
             self.counters.refused_replies += 1;
             let shown: String = reply.escape_debug().take(MAX_SHOWN).collect();
             let text = format!(
-                "a request came with the reply subject \"{shown}\", which is not answered: askers use an inbox under _INBOX or _R_, or one that --reply-prefix names"
+                "request with the reply subject \"{shown}\", which is not allowed: use an inbox under _INBOX or _R_, or one that --reply-prefix names"
             );
             return self.notice(Level::Warn, Topic::RefusedReply, "", &text, now);
         }
@@ -94,7 +94,7 @@ impl Seat {
             && body.len() > max_payload
         {
             let message = format!(
-                "the answer has {} bytes and the bus carries {max_payload}: ask for less, or raise max_payload of the nats-server",
+                "the response has {} bytes, more than the server's max_payload of {max_payload}: request less, or raise max_payload of the nats-server",
                 body.len()
             );
             return self.reject(to, since, now, Refusal::new(Reason::ResponseTooLarge, message));

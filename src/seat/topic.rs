@@ -1,15 +1,15 @@
-//! What log lines are about. Each topic has a limit of its own.
+//! Topics of log lines. Each topic has its own rate limit.
 
-/// What a line is about.
+/// The topic of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Topic {
     /// Requests without a reply subject.
     WithoutReply,
-    /// Requests whose reply subject is refused.
+    /// Requests whose reply subject is not allowed.
     RefusedReply,
-    /// Requests that were lost on their way in.
+    /// Dropped requests.
     Overrun,
-    /// Responses that were lost on their way out.
+    /// Dropped responses.
     Undelivered,
     /// Error responses.
     ErrorResponse,
@@ -17,7 +17,7 @@ pub(super) enum Topic {
     ServerError,
     /// The connection: attempts, ups and downs.
     Connection,
-    /// Reads in bulk.
+    /// Bulk reads.
     Bulk,
     /// Settings of the buckets.
     Buckets,

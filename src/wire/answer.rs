@@ -1,4 +1,4 @@
-//! The answer body of the verb. Entries are rendered one by one, so that a page ends before it outgrows a message.
+//! The response body of the verb. Entries are rendered one by one, so that a page ends before it exceeds a message.
 
 use super::reason::Reason;
 use super::request::What;
@@ -17,29 +17,30 @@ use serde_json::value::RawValue;
 /// How many malformed keys a page lists. It ends before it would list more, as it does for entries.
 pub const MAX_MALFORMED_LISTED: usize = 100;
 
-/// What an answer holds beside its entries: field names, numbers, the seat's id. Generous, so that it never matters.
+/// The size of everything in a response except its entries: field names, numbers, the seat's id. A generous upper
+/// bound.
 const ENVELOPE_BYTES: usize = 2 * 1024;
 
-/// The state of a bucket that an answer speaks of.
+/// The state of a bucket that a response shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AsOf {
     /// The sequence of the bucket's last write; 0 if there was none.
     pub sequence: u64,
-    /// The time of that write, in the bus's words.
+    /// The time of that write, as the server wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
 }
 
-/// A stored value, as it can be passed on.
+/// A stored value, in the form that a response can hold.
 #[derive(Debug)]
 pub enum Value<'a> {
     /// JSON, digit for digit.
     Json(&'a RawValue),
-    /// UTF-8 that is not JSON, or JSON that strict readers refuse: why.
+    /// UTF-8 that is not JSON, or JSON that strict parsers reject: why.
     Text(&'a str, String),
     /// Bytes that are not UTF-8.
     Bytes(&'a [u8]),
-    /// Left out.
+    /// Omitted.
     None,
 }
 
@@ -51,16 +52,14 @@ impl<'a> Value<'a> {
             Ok(text) => match serde_json::from_str::<&RawValue>(text) {
                 Ok(json) => match strict::fault(text) {
                     None => Value::Json(json),
-                    Some(why) => {
-                        Value::Text(text, format!("the value is JSON that many readers refuse: {why}"))
-                    }
+                    Some(why) => Value::Text(text, format!("many JSON parsers reject the value: {why}")),
                 },
                 Err(why) => Value::Text(text, format!("the value is not JSON: {why}")),
             },
         }
     }
 
-    /// What is wrong with it.
+    /// Its fault, if there is one.
     pub fn fault(&self) -> Option<Malformed> {
         match self {
             Value::Json(_) | Value::None => None,
@@ -87,13 +86,13 @@ pub struct Entry<'a> {
     pub bucket: Bucket,
     /// Its key as it is stored.
     pub key: &'a str,
-    /// The names that the key spells.
+    /// The names in the key.
     pub names: &'a [String],
     /// Its value.
     pub value: Value<'a>,
     /// The sequence of its last write.
     pub revision: u64,
-    /// The time of its last write, in the bus's words.
+    /// The time of its last write, as the server wrote it.
     pub at: &'a str,
 }
 
@@ -130,29 +129,29 @@ impl Serialize for Entry<'_> {
     }
 }
 
-/// A key of which something is wrong.
+/// A malformed key or value.
 #[derive(Debug, Serialize)]
 pub struct MalformedEntry<'a> {
-    /// The bucket, where an answer speaks of several.
+    /// The bucket, if the response covers several.
     #[serde(skip_serializing_if = "Option::is_none")]
     bucket: Option<&'static str>,
     /// The key as it is stored.
     key: &'a str,
     /// The kind of fault.
     why: Fault,
-    /// The fault in words.
+    /// The fault as text.
     detail: &'a str,
     /// The sequence of its last write, if it could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<u64>,
-    /// The time of its last write, in the bus's words, if it could be read.
+    /// The time of its last write, as the server wrote it, if it could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<&'a str>,
 }
 
 impl<'a> MalformedEntry<'a> {
-    /// That `key` is malformed; `written` is the sequence and the time of its last write, if they could be read. Of keys
-    /// that are not UTF-8 several may look the same, so nothing is said of when one was written.
+    /// Reports that `key` is malformed; `written` is the sequence and the time of its last write, if they could be
+    /// read. Of keys that are not UTF-8 several may look the same, so nothing is said of when one was written.
     pub fn new(key: &'a str, malformed: &'a Malformed, written: Option<(u64, &'a str)>) -> Self {
         let written = written.filter(|_| malformed.why != Fault::Bytes);
         MalformedEntry {
@@ -165,19 +164,19 @@ impl<'a> MalformedEntry<'a> {
         }
     }
 
-    /// The same, saying the bucket.
+    /// The same, with the bucket.
     #[must_use]
     pub const fn of(self, bucket: Bucket) -> Self {
         MalformedEntry { bucket: Some(bucket.suffix()), ..self }
     }
 
-    /// The complaint as JSON.
+    /// The entry as JSON.
     pub fn to_json(&self) -> String {
         json(self)
     }
 }
 
-/// A page of an answer while it is filled, in the order of the keys.
+/// A page of a response while it is filled, in the order of the keys.
 #[derive(Debug)]
 pub struct Page {
     budget: usize,
@@ -205,13 +204,13 @@ impl Page {
         }
     }
 
-    /// Whether an item of these rendered sizes fits a page of its own.
+    /// Whether an item of these rendered sizes fits an empty page.
     pub fn could_hold(&self, place: &str, bytes: usize) -> bool {
         ENVELOPE_BYTES + bytes + json_size(place) <= self.budget
     }
 
-    /// Adds what stands at `place`: an entry, complaints, or both. `false` means that the page is full and the
-    /// item belongs to the next one. An item always fits an empty page.
+    /// Adds what is at `place`: an entry, malformed keys, or both. `false` means that the page is full and the item
+    /// belongs to the next one. An item always fits an empty page.
     #[must_use]
     pub fn add(&mut self, place: &str, entry: Option<String>, complaints: Vec<String>) -> bool {
         let listed = complaints.len().min(MAX_MALFORMED_LISTED - self.malformed.len());
@@ -222,7 +221,7 @@ impl Page {
         if full && !self.is_empty() && self.end_before(place) {
             return false;
         }
-        // Look-alikes without end would outgrow the page: those that do not fit are only counted.
+        // Endless keys that look alike would exceed the page: those that do not fit are only counted.
         let (listed, cost) = if full && self.ends_with(place) { (0, 0) } else { (listed, cost) };
         self.used += cost;
         self.entries.extend(entry);
@@ -232,12 +231,12 @@ impl Page {
         true
     }
 
-    /// Counts malformed keys at the last place that are not listed: more look alike there than can be told apart.
+    /// Counts malformed keys at the last place that are not listed because they look alike.
     pub const fn count_unlisted(&mut self, malformed: usize) {
         self.malformed_total += malformed;
     }
 
-    /// Says that everything up to `place` has been looked at.
+    /// Records that everything up to `place` was read.
     pub fn pass(&mut self, place: &str) {
         self.last_place = Some(place.to_owned());
     }
@@ -248,7 +247,7 @@ impl Page {
         self.more = true;
     }
 
-    /// Ends the page before `place`; `false` if it cannot end there: it has not come to any place yet, or to one that
+    /// Ends the page before `place`; `false` if it cannot end there, because it has no place yet or its last place
     /// looks the same.
     #[must_use]
     pub fn end_before(&mut self, place: &str) -> bool {
@@ -257,33 +256,33 @@ impl Page {
         may_end
     }
 
-    /// Whether `place` looks like the last one. Two keys can look the same where bytes are shown as U+FFFD: a page
-    /// never ends between them, for the next one begins behind both.
+    /// Whether `place` looks like the last one. Two keys can look alike if their bytes are shown as U+FFFD. A page
+    /// never ends between them, because the next one starts after both.
     fn ends_with(&self, place: &str) -> bool {
         self.last_place.as_deref() == Some(place)
     }
 
-    /// Whether it holds no entry and no complaint.
+    /// Whether it has no entry and no malformed key.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.malformed.is_empty()
     }
 
-    /// Whether something is wrong with a key or a value on it.
+    /// Whether it has a malformed key or value.
     pub const fn has_malformed(&self) -> bool {
         self.malformed_total > 0
     }
 
-    /// Whether there is more behind the last place.
+    /// Whether there is more after the last place.
     pub const fn leaves_rest(&self) -> bool {
         self.more
     }
 
-    /// Whether it holds no entry.
+    /// Whether it has no entry.
     pub fn has_no_entries(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The answer. `as_of` is JSON, since some questions speak of several buckets.
+    /// The response. `as_of` is JSON, because some queries cover several buckets.
     pub fn to_json(&self, what: What, ok: Option<bool>, as_of: &str, seat: &Identity) -> String {
         let word = what.word();
         let ok = ok.map_or_else(String::new, |ok| format!(r#","ok":{ok}"#));
@@ -306,46 +305,46 @@ impl Page {
     }
 }
 
-/// An answer as an asker reads it.
+/// A response as a client reads it.
 #[derive(Debug, Deserialize)]
 pub struct Received<'a> {
-    /// Whether all is well, for the questions that say so.
+    /// Whether all is well, for the queries that report it.
     #[serde(default)]
     pub ok: Option<bool>,
-    /// The entries, with their values as they are written.
+    /// The entries, with their values as written.
     #[serde(borrow, default)]
     pub entries: Vec<Object<'a>>,
-    /// The keys of which something is wrong.
+    /// The malformed keys and values.
     #[serde(borrow, default)]
     pub malformed: Vec<Object<'a>>,
-    /// How many of them there are.
+    /// Their number.
     #[serde(default)]
     pub malformed_total: usize,
-    /// Where the next page goes on.
+    /// The place where the next page continues.
     #[serde(default)]
     pub next: Option<String>,
-    /// How the seat is, for `health`.
+    /// The state of the seat, for `health`.
     #[serde(borrow, default)]
     pub health: Option<Object<'a>>,
 }
 
-/// The schema id of an answer.
+/// The type of a response.
 pub fn response_type(word: &str) -> String {
     format!("io.mesh.provisioner.v1.{word}_response")
 }
 
-/// The body of an error answer.
+/// The body of an error response.
 pub fn error_json(reason: Reason, message: &str) -> String {
     errors::body(&response_type("error"), reason.code(), reason.word(), message)
 }
 
-/// The answer to `health`, whose report is given as JSON.
+/// The response to `health`, with its report as JSON.
 pub fn health_json(ok: bool, report: &str, seat: &Identity) -> String {
     let r#type = response_type(What::Health.word());
     format!(r#"{{"type":"{type}","what":"health","ok":{ok},"health":{report},"seat":{}}}"#, json(seat))
 }
 
-/// How many bytes `text` takes as a JSON string.
+/// The size of `text` as a JSON string, in bytes.
 fn json_size(text: &str) -> usize {
     json(text).len()
 }
@@ -393,8 +392,7 @@ mod tests {
         );
         let (json, fault) = given(br#"{"node":"\ud800"}"#);
         assert!(json.contains(r#""text":"{\"node\":\"\\ud800\"}","revision""#), "{json}");
-        let detail =
-            "the value is JSON that many readers refuse: half of a surrogate pair stands alone in it";
+        let detail = "many JSON parsers reject the value: it contains an unpaired surrogate";
         assert_eq!(fault, Some((Fault::Json, detail.to_owned())));
         let (json, fault) = given("[".repeat(5_000).as_bytes());
         assert!(json.contains(r#""text":"[[["#) && fault.is_some(), "{json}");

@@ -1,5 +1,5 @@
-//! The request body of the verb, read strictly: an unknown, repeated, mistyped or misplaced field is an error that
-//! names it, since a filter that is quietly ignored gives an answer to another question.
+//! The request body of the verb, parsed strictly: an unknown, repeated, mistyped or misplaced field is an error that
+//! names it, because a response that ignores a filter is a response to another request.
 
 use super::reason::Reason;
 use mesh_model::name;
@@ -13,7 +13,7 @@ pub const MAX_BODY_BYTES: usize = 64 * 1024;
 /// The largest `limit`.
 pub const MAX_LIMIT: usize = 10_000;
 
-/// The longest `after`, in bytes: a bus subject is no longer.
+/// The longest `after`, in bytes: no subject is longer.
 const MAX_AFTER_BYTES: usize = 8 * 1024;
 
 /// The largest `stale_after`, in seconds: a hundred years.
@@ -22,7 +22,7 @@ pub const MAX_STALE_AFTER: u64 = 100 * 366 * 24 * 3600;
 /// The fields of a request.
 const FIELDS: [&str; 8] = ["what", "node", "module", "kind", "collection", "limit", "after", "stale_after"];
 
-/// What is asked.
+/// The query type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum What {
     /// The stored registry.
@@ -33,15 +33,15 @@ pub enum What {
     Applied,
     /// What is in every collection.
     Collect,
-    /// The needs whose kind no registry entry answers.
+    /// The needs whose kind has no registry entry.
     Gaps,
-    /// How far what is applied is behind what is needed.
+    /// What is applied, compared with what is needed.
     Drift,
-    /// How much each node has written, and when last.
+    /// How many keys each node has, and when it last wrote.
     Nodes,
     /// Who contributes to each collection, and who reads it.
     Collections,
-    /// How the seat is.
+    /// The state of the seat.
     Health,
 }
 
@@ -59,7 +59,7 @@ impl What {
         What::Health,
     ];
 
-    /// The word that stands for it in a request and an answer.
+    /// Its word in requests and responses.
     pub const fn word(self) -> &'static str {
         match self {
             What::Registry => "registry",
@@ -74,12 +74,12 @@ impl What {
         }
     }
 
-    /// The value of that word.
+    /// The query type of a word.
     pub fn from_word(word: &str) -> Option<Self> {
         What::ALL.into_iter().find(|what| what.word() == word)
     }
 
-    /// The fields that narrow it or page it.
+    /// The fields that filter or page it.
     const fn fields(self) -> &'static [&'static str] {
         match self {
             What::Registry => &["kind", "limit", "after"],
@@ -94,10 +94,10 @@ impl What {
     }
 }
 
-/// A request, understood.
+/// A parsed request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ask {
-    /// What is asked.
+    /// The query type.
     pub what: What,
     /// Only this node.
     pub node: Option<String>,
@@ -107,16 +107,16 @@ pub struct Ask {
     pub kind: Option<String>,
     /// Only this collection.
     pub collection: Option<String>,
-    /// Continue behind this place.
+    /// Continue after this place.
     pub after: Option<String>,
-    /// At most this many entries.
+    /// The maximum number of entries.
     pub limit: Option<usize>,
     /// Seconds without a write after which a node counts as stale.
     pub stale_after: Option<u64>,
 }
 
 impl Ask {
-    /// The plain question `what`, not narrowed.
+    /// The query `what` without filters.
     pub const fn new(what: What) -> Self {
         Ask {
             what,
@@ -144,12 +144,12 @@ impl Ask {
         matches!(self.what, What::Drift | What::Nodes | What::Collections) && self.node.is_none()
     }
 
-    /// Reads a request body. The error is one sentence for the asker.
+    /// Parses a request body. The error is one sentence for the client.
     pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
         if body.len() > MAX_BODY_BYTES {
             return Err(BadRequest {
                 reason: Reason::TooLarge,
-                message: format!("the request has {} bytes, at most {MAX_BODY_BYTES} are read", body.len()),
+                message: format!("the request has {} bytes, the maximum is {MAX_BODY_BYTES}", body.len()),
             });
         }
         if body.is_empty() {
@@ -209,7 +209,7 @@ impl Ask {
                 let after = string(field, value)?;
                 if after.len() > MAX_AFTER_BYTES {
                     return Err(bad(
-                        "the field \"after\" is longer than any place; give the \"next\" of the answer before",
+                        "the field \"after\" is longer than any place; give the \"next\" of the previous response",
                     ));
                 }
                 self.after = Some(after);
@@ -218,7 +218,7 @@ impl Ask {
         Ok(())
     }
 
-    /// The request body that asks this.
+    /// The request body.
     pub fn to_json(&self) -> String {
         let mut object = serde_json::Map::new();
         object.insert("what".to_owned(), self.what.word().into());
@@ -244,7 +244,7 @@ impl Ask {
     }
 }
 
-/// Why a request cannot be answered as it stands.
+/// Why a request is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRequest {
     /// `BadRequest`, or `TooLarge` for the body.
@@ -309,7 +309,7 @@ mod tests {
         for escape in [r"a\r\nPUB x 0\r\n", r"a\tb", r"\u0000", r"a\u2028b"] {
             assert!(
                 refused(&format!(r#"{{"what":"needs","module":"{escape}"}}"#))
-                    .contains("\"module\" holds the control character")
+                    .contains("\"module\" contains the control character")
             );
         }
     }

@@ -1,10 +1,10 @@
-//! What common JSON readers refuse although the grammar allows it: one such value would make a whole page unreadable
-//! to whoever reads with them.
+//! What common JSON parsers reject although the grammar allows it: one such value would make a whole page unreadable
+//! for them.
 
-/// How deep a value may be nested. Readers allow 100 to 1000 levels; a page takes three of them itself.
+/// How deep a value may be nested. Parsers allow 100 to 1000 levels; a page takes three of them itself.
 const MAX_DEPTH: usize = 100;
 
-/// Why strict readers refuse `text`, which is JSON; `None` if they do not.
+/// Why strict parsers reject `text`, which is JSON; `None` if they do not.
 pub(super) fn fault(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let (mut at, mut depth, mut in_string) = (0, 0_usize, false);
@@ -14,11 +14,11 @@ pub(super) fn fault(text: &str) -> Option<String> {
             b'\\' if bytes.get(at + 1) == Some(&b'u') => match escaped(bytes, at) {
                 Some(0xD800..=0xDBFF) if matches!(escaped(bytes, at + 6), Some(0xDC00..=0xDFFF)) => at += 6,
                 Some(0xD800..=0xDFFF) => {
-                    return Some("half of a surrogate pair stands alone in it".to_owned());
+                    return Some("it contains an unpaired surrogate".to_owned());
                 }
                 _ => {}
             },
-            // The character behind it is part of the escape, whatever it is.
+            // The next character is part of the escape, whatever it is.
             b'\\' => at += 1,
             b'[' | b'{' if !in_string => {
                 depth += 1;
@@ -34,7 +34,7 @@ pub(super) fn fault(text: &str) -> Option<String> {
     None
 }
 
-/// The code unit that the escape at `at` spells, if there is one.
+/// The code unit of the escape at `at`, if there is one.
 fn escaped(bytes: &[u8], at: usize) -> Option<u16> {
     let escape = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
     u16::from_str_radix(std::str::from_utf8(escape).ok()?, 16).ok()

@@ -175,7 +175,8 @@ fn a5_no_filter_can_smuggle_a_protocol_line_to_the_server() {
     for (filter, shown) in &faults {
         for field in ["node", "module", "kind"] {
             let answer = reader.ask(&json!({"what": "needs", field: filter}));
-            let words = format!("the field {field:?} holds the control character {shown}; it must be a name");
+            let words =
+                format!("the field {field:?} contains the control character {shown}; it must be a name");
             assert_eq!(answer.expect_error(400), words);
         }
         // Where the words of the asker are said again, they are escaped.

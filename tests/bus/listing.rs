@@ -105,7 +105,7 @@ fn l3_a_key_that_is_not_utf_8_is_said_and_its_neighbours_are_answered() {
         let answer = reader.ask(&ask).good();
         assert_eq!(answer.entries(), [api.clone(), web.clone()]);
         let said = json!({
-            "key": shown, "why": "bytes", "detail": "holds bytes that are not UTF-8, shown as U+FFFD",
+            "key": shown, "why": "bytes", "detail": "contains bytes that are not UTF-8, shown as U+FFFD",
         });
         assert_eq!(answer.malformed(), [said]);
         assert_eq!(answer.body()["malformed_total"], 1);
@@ -249,13 +249,13 @@ fn l8_each_key_with_an_escape_that_spells_no_name_is_said() {
     let (reader, tester) = (mesh.reader(), mesh.tester());
     let good = tester.kv_put(COLLECT, "n1.a.web", r#""good""#);
     let faults = [
-        ("=", "has a = without two upper-case hex digits behind it"),
-        ("=00", "spells a name that holds the control character U+0000"),
-        ("=3d", "has a = without two upper-case hex digits behind it"),
+        ("=", "has a = that is not followed by two upper-case hex digits"),
+        ("=00", "spells a name that contains the control character U+0000"),
+        ("=3d", "has a = that is not followed by two upper-case hex digits"),
         ("=61", "spells =61 for 'a', which stands for itself"),
         ("=FF", "spells bytes that are not UTF-8"),
-        ("=ZZ", "has a = without two upper-case hex digits behind it"),
-        ("a=4", "has a = without two upper-case hex digits behind it"),
+        ("=ZZ", "has a = that is not followed by two upper-case hex digits"),
+        ("a=4", "has a = that is not followed by two upper-case hex digits"),
     ];
     let said = faults.map(|(token, fault)| {
         let key = format!("n1.{token}.web");

@@ -168,7 +168,7 @@ fn hup_writes_the_registry_now_and_never_ends_the_seat() {
     mesh.seat.wait_for_log("cannot connect", PATIENCE);
     let mark = mesh.seat.mark();
     mesh.seat.signal("HUP");
-    mesh.seat.wait_for_log_since(mark, "registry pass asked for", PATIENCE);
+    mesh.seat.wait_for_log_since(mark, "registry pass requested", PATIENCE);
     mesh.server.restart();
     mesh.seat.wait_ready();
 }

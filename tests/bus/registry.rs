@@ -143,11 +143,10 @@ fn r4_a_foreign_change_is_put_back_and_said() {
         r#"{"kind":"secret","domain":"secrets","module":"mesh-imposter","verb":"mesh-imposter.secret"}"#;
     let changed = tester.kv_put(REGISTRY, "secret", foreign);
     mesh.seat.signal("HUP");
-    let line = mesh.seat.wait_for_log("somebody else had changed it", PATIENCE);
+    let line = mesh.seat.wait_for_log("changed by another client since the last pass", PATIENCE);
     let right_text = String::from_utf8_lossy(&right);
     assert!(
-        line.contains("registry key secret")
-            && line.contains(&format!("{foreign} put right to {right_text}")),
+        line.contains("registry key secret") && line.contains(&format!("{foreign} restored to {right_text}")),
         "{line}"
     );
     let now = tester.kv_get(REGISTRY, "secret").expect("a kind");
@@ -246,7 +245,7 @@ fn two_seats_give_one_answer_and_name_each_other() {
     let before = tester.last_sequence(REGISTRY);
     let second = Seat::start(&mesh.server, &[]);
     for seat in [&mesh.seat, &second] {
-        let line = seat.wait_for_log("the seat is also held by", PATIENCE);
+        let line = seat.wait_for_log("other seats are running:", PATIENCE);
         assert!(line.contains("the same version"), "{line}");
     }
     let reader = mesh.reader();
@@ -280,7 +279,7 @@ fn another_version_of_the_seat_is_said() {
         "version": "9.9.9", "metadata": {},
     });
     tester.publish(ping.reply.expect("a reply subject"), body.to_string());
-    let line = seat.wait_for_log("the seat is also held by OTHER", PATIENCE);
+    let line = seat.wait_for_log("other seats are running: OTHER", PATIENCE);
     assert!(line.contains("version 9.9.9 beside") && line.contains("stop one of them"), "{line}");
     let health = server.client(&READER).try_health().expect("an answer");
     assert_eq!(health["other_seats"], json!([{"id": "OTHER", "version": "9.9.9"}]));

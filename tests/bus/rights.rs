@@ -225,8 +225,8 @@ fn an_acknowledgement_that_a_node_sends_into_the_registry_is_put_right_by_the_ne
     mesh.seat.wait_for_log_since(mark, "registry in place: 1 put, 1 deleted, 12 unchanged", PATIENCE);
     let secret = mesh.seat.wait_for_log_since(mark, "registry key secret: ", PATIENCE);
     let ours = String::from_utf8_lossy(&right).into_owned();
-    assert!(secret.contains("somebody else had changed it since the last pass: {\"stream\""), "{secret}");
-    assert!(secret.contains(&format!("put right to {ours}")), "{secret}");
+    assert!(secret.contains("changed by another client since the last pass: {\"stream\""), "{secret}");
+    assert!(secret.contains(&format!("restored to {ours}")), "{secret}");
     let deleted =
         mesh.seat.wait_for_log_since(mark, "registry key x: no domain answers it, {\"stream\"", PATIENCE);
     assert!(deleted.contains("deleted"), "{deleted}");

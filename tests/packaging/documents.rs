@@ -80,7 +80,7 @@ fn readme_quotes_only_messages_that_the_sources_hold() {
 #[test]
 fn a_quoted_message_is_cut_where_the_sources_fill_it_in() {
     assert_eq!(fragments("error 503: bucket … does not exist"), ["bucket", "does not exist"]);
-    assert_eq!(fragments("registry key …: … put right to …"), ["registry key", "put right to"]);
+    assert_eq!(fragments("registry key …: … restored to …"), ["registry key", "restored to"]);
 }
 
 #[test]

@@ -158,7 +158,7 @@ fn what_the_bus_refuses_is_an_error_that_says_what_to_do() {
     play.answer(16, jetstream::error(404, 10059, "stream not found"))
         .is([format!("warn: answered 503: {words}"), format!("to _INBOX.a: 503 bucket_missing: {words}")]);
     play.ask("b", r#"{"what":"applied"}"#).is([list(17, Applied)]);
-    let words = "bucket mesh-provisioner_applied cannot be reached: JetStream does not answer on this bus: enable it, or wait until it has started";
+    let words = "bucket mesh-provisioner_applied cannot be reached: JetStream does not answer: enable it, or wait until it has started";
     play.tell(Event::Reply { call: 17, no_responders: true, body: vec![] }).is([
         format!("warn: answered 503: {words}"),
         format!("to _INBOX.b: 503 jetstream_unavailable: {words}"),
@@ -172,10 +172,10 @@ fn a_denied_read_fails_only_those_who_wait_for_it() {
     play.ask("b", r#"{"what":"applied"}"#).is([list(17, Applied)]);
     let words = "Permissions Violation for Publish to \"$JS.API.STREAM.INFO.KV_mesh-provisioner_needs\"";
     let refused = format!(
-        "bucket mesh-provisioner_needs cannot be reached: the bus says {words:?}: grant the seat the rights that mesh-provisioner permissions seat prints"
+        "bucket mesh-provisioner_needs cannot be reached: the server says {words:?}: grant the seat the permissions that mesh-provisioner permissions seat prints"
     );
     play.tell(Event::ServerError(words.to_owned())).is([
-        format!("warn: the bus says {words:?}"),
+        format!("warn: the server says {words:?}"),
         format!("warn: answered 503: {refused}"),
         format!("to _INBOX.a: 503 denied: {refused}"),
     ]);
@@ -214,7 +214,7 @@ fn a_list_that_changes_between_its_pages_begins_again_and_ends() {
         play.answer(call + 1, page(&["n.c"], 1, 2)).is([list(call + 2, Applied)]);
     }
     play.answer(48, page(&["n.a", "n.b"], 0, 3)).is([at_1(49)]);
-    let words = "bucket mesh-provisioner_applied changed faster than its keys could be listed: ask again";
+    let words = "bucket mesh-provisioner_applied changed faster than its keys could be listed: try again";
     play.answer(49, page(&["n.c"], 1, 2))
         .is([format!("warn: answered 503: {words}"), format!("to _INBOX.a: 503 bucket_changing: {words}")]);
 }
@@ -226,7 +226,7 @@ fn what_is_not_read_within_four_seconds_is_an_error() {
     play.answer(16, keys_of(Applied, &["n1.a", "n1.b"])).lines();
     // Of no use without the one before it.
     play.answer(18, message_of(Applied, "n1.b", 1, "1")).nothing();
-    let words = "not read within 4 s: 0 of 2 values of bucket mesh-provisioner_applied were read: ask again, for less at a time, or look at the load of the nats-server";
+    let words = "not read within 4 s: 0 of 2 values of bucket mesh-provisioner_applied were read: try again with a narrower query, or check the load of the nats-server";
     play.due_in(4_000..=4_000)
         .is([format!("warn: answered 504: {words}"), format!("to _INBOX.a: 504 timeout: {words}")]);
     // The late answer is nobody's any more.

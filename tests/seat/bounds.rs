@@ -100,7 +100,7 @@ fn sixty_four_are_under_way_and_1024_wait_and_the_next_is_refused() {
         let lines = play.ask(&at.to_string(), &unlike(at)).lines();
         assert_eq!(lines.len(), usize::from(at < 4), "{lines:?}");
     }
-    let words = "the seat is full: 64 requests are under way and 1024 wait: ask again later";
+    let words = "the seat is full: 64 requests are under way and 1024 wait: try again later";
     play.ask("late", r#"{"what":"needs"}"#)
         .is([format!("warn: answered 503: {words}"), format!("to _INBOX.late: 503 full: {words}")]);
     // What needs no bus is answered all the same.

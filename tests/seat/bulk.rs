@@ -186,7 +186,7 @@ fn what_has_come_is_kept_though_the_rest_does_not_and_less_is_asked_for_on_a_slo
         after = message.sequence;
     }
     // The time is up in the middle of the part, and somebody asks again.
-    let words = "not read within 4 s: bucket mesh-provisioner_applied was read up to its write 9 of 40: ask again, for less at a time, or look at the load of the nats-server";
+    let words = "not read within 4 s: bucket mesh-provisioner_applied was read up to its write 9 of 40: try again with a narrower query, or check the load of the nats-server";
     play.due_in(400..=400)
         .is([format!("warn: answered 504: {words}"), format!("to _INBOX.a: 504 timeout: {words}")]);
     play.ask("b", r#"{"what":"applied"}"#).is([look(21, Applied)]);
@@ -333,7 +333,7 @@ fn a_server_that_does_not_know_the_newest_writes_is_asked_again_and_not_for_ever
         assert_eq!(play.parts(call + 1, known, 0, None), [ask_for_next(call + 2, Applied, MANY + 1)]);
     }
     play.answer(37, newest()).is([
-        "info: bucket mesh-provisioner_applied is read one by one for 15 minutes, since a read in bulk was of no use: the server that answered does not know the newest writes".to_owned(),
+        "info: bulk reads of bucket mesh-provisioner_applied disabled for 15 min: the replying server does not know the newest writes".to_owned(),
         list(38, Applied),
     ]);
 }
@@ -362,7 +362,7 @@ fn a_bucket_whose_keys_are_never_as_many_as_they_should_be_is_listed() {
     play.ask("a", r#"{"what":"applied"}"#).is([look(19, Applied)]);
     let mut asked = play.answer(19, look_of(1, MANY + 1, MANY)).lines();
     let mut call = 20;
-    let unfit = "info: bucket mesh-provisioner_applied is read one by one for 15 minutes, since a read in bulk was of no use: its messages are not as many as its keys";
+    let unfit = "info: bulk reads of bucket mesh-provisioner_applied disabled for 15 min: its messages are not as many as its keys";
     while asked != [unfit.to_owned(), list(call, Applied)] {
         asked = if asked == [look(call, Applied)] {
             play.answer(call, look_of(1, MANY + 1, MANY)).lines()
@@ -435,7 +435,7 @@ fn a_look_that_is_late_is_no_list_of_keys() {
     let mut play = serving_in_bulk();
     play.ask("a", r#"{"what":"drift"}"#).is([look(19, Needs)]);
     play.tell(broken()).is([
-        "info: no connection for reads in bulk, buckets are read one by one meanwhile: the connection broke",
+        "info: no connection for bulk reads, reading key by key meanwhile: the connection broke",
         &list(20, Needs),
     ]);
     play.answer(19, look_of(1, MANY, MANY)).nothing();
@@ -461,8 +461,8 @@ fn what_breaks_the_connection_costs_no_other_and_is_read_one_by_one() {
     play.ask("a", r#"{"what":"applied"}"#).is([look(19, Applied)]);
     play.answer(19, look_of(1, MANY, MANY)).is([follow(20, Applied, 1)]);
     play.tell(broken()).is([
-        "info: bucket mesh-provisioner_applied is read one by one for 15 minutes, since a read in bulk was of no use: the connection broke during one",
-        "info: no connection for reads in bulk, buckets are read one by one meanwhile: the connection broke",
+        "info: bulk reads of bucket mesh-provisioner_applied disabled for 15 min: the connection broke during a bulk read",
+        "info: no connection for bulk reads, reading key by key meanwhile: the connection broke",
         &list(21, Applied),
     ]);
     play.answer(21, keys_of(Applied, &["n1.a"])).is([get(22, Applied, "n1.a")]);
@@ -481,7 +481,7 @@ fn a_read_in_bulk_that_cannot_be_trusted_is_done_again_one_by_one() {
     let again = Part::Message { message: message(Applied, "n1.b", 3, "3"), after: 3 };
     let stranger = Part::Message { message: message(Needs, "n1.a.b.c", 4, "4"), after: 3 };
     for (part, why) in [
-        (gap, "a message is missing in the answer"),
+        (gap, "a message is missing in the reply"),
         (again, "a message comes twice"),
         (stranger, "the stream holds subjects that are no keys"),
         (Part::Unusable("408 Empty Request".to_owned()), "408 Empty Request"),
@@ -493,9 +493,7 @@ fn a_read_in_bulk_that_cannot_be_trusted_is_done_again_one_by_one() {
         let first = Part::Message { message: message(Applied, "n1.a", 3, "3"), after: 0 };
         play.tell(Event::Part { call: 17, part: first }).nothing();
         play.tell(Event::Part { call: 17, part }).is([
-            format!(
-                "info: bucket mesh-provisioner_applied is read one by one for 15 minutes, since a read in bulk was of no use: {why}"
-            ),
+            format!("info: bulk reads of bucket mesh-provisioner_applied disabled for 15 min: {why}"),
             list(18, Applied),
         ]);
     }
@@ -508,7 +506,8 @@ fn a_read_in_bulk_without_an_answer_is_given_up_after_a_second() {
     play.answer(16, look_of(1, MANY, MANY)).is(["connect in bulk"]);
     play.tell(Event::BulkUp).is([follow(17, Applied, 1)]);
     play.due_in(1_000..=1_000).is([
-        "info: bucket mesh-provisioner_applied is read one by one for 15 minutes, since a read in bulk was of no use: no answer came in time".to_owned(),
+        "info: bulk reads of bucket mesh-provisioner_applied disabled for 15 min: no answer came in time"
+            .to_owned(),
         list(18, Applied),
     ]);
 }
@@ -520,10 +519,8 @@ fn without_the_right_everything_is_read_one_by_one() {
     play.answer(19, look_of(1, MANY, MANY)).is([follow(20, Applied, 1)]);
     let words = "Permissions Violation for Publish to \"$JS.API.DIRECT.GET.KV_mesh-provisioner_applied\"";
     play.tell(Event::ServerError(words.to_owned())).is([
-        format!("warn: the bus says {words:?}"),
-        format!(
-            "info: bucket mesh-provisioner_applied is read one by one for 15 minutes, since a read in bulk was of no use: {words}"
-        ),
+        format!("warn: the server says {words:?}"),
+        format!("info: bulk reads of bucket mesh-provisioner_applied disabled for 15 min: {words}"),
         list(21, Applied),
     ]);
 }
@@ -539,7 +536,7 @@ fn nobody_waits_long_for_the_connection() {
     play.ask("b", r#"{"what":"applied"}"#).is([list(18, Applied)]);
     body(&play.answer(18, keys_of(Applied, &[])).lines(), "b");
     play.tell(Event::BulkDown { why: "refused".to_owned() })
-        .is(["info: no connection for reads in bulk, buckets are read one by one meanwhile: refused"]);
+        .is(["info: no connection for bulk reads, reading key by key meanwhile: refused"]);
     play.ask("c", r#"{"what":"applied"}"#).is([list(19, Applied)]);
     body(&play.answer(19, keys_of(Applied, &[])).lines(), "c");
     play.tell_after(1_000, Event::Due).nothing();

@@ -54,7 +54,7 @@ fn a_request_that_outlives_the_connection_is_told_so_after_four_seconds() {
     play.ask("a", r#"{"what":"needs"}"#).is([list(16, Needs)]);
     play.tell_after(3_500, down("the connection broke"))
         .is(["warn: disconnected: the connection broke", "connect"]);
-    let words = "the request waited 4 s for its turn: ask again later";
+    let words = "the request waited 4 s for its turn: try again later";
     play.due_in(500..=500)
         .is([format!("warn: answered 504: {words}"), format!("to _INBOX.a: 504 timeout: {words}")]);
 }
@@ -77,7 +77,7 @@ fn a_lame_duck_is_left_only_when_another_server_takes_us() {
 fn a_denied_subscription_is_said_until_a_server_grants_it() {
     let mut play = Play::serving();
     let words = r#"Permissions Violation for Subscription to "mesh-provisioner.provisioning""#;
-    play.tell(Event::ServerError(words.to_owned())).is([format!("warn: the bus says {words:?}")]);
+    play.tell(Event::ServerError(words.to_owned())).is([format!("warn: the server says {words:?}")]);
     assert!(!play.seat.is_serving());
     assert!(play.seat.health(play.now).missing[0].contains("\"mesh-provisioner.provisioning\""));
     play.tell(Event::LameDuck).is(["info: n1 is about to shut down: moving to another server", "connect"]);
@@ -94,7 +94,7 @@ fn an_answer_fits_the_bound_that_the_server_has_now() {
     assert!(body.len() <= 1_000, "{} bytes", body.len());
     play.tell(Event::MaxPayload(100)).nothing();
     let lines = play.tell(asked("_INBOX.a", r#"{"what":"health"}"#)).lines();
-    assert!(lines[1].starts_with("to _INBOX.a: 503 response_too_large: the answer has"), "{lines:?}");
+    assert!(lines[1].starts_with("to _INBOX.a: 503 response_too_large: the response has"), "{lines:?}");
 }
 
 #[test]

@@ -13,21 +13,21 @@ fn count(lines: &[String], start: &str) -> usize {
 fn the_bus_is_quoted_once_a_minute() {
     let mut play = Play::serving();
     let protest = || Event::ServerError("Authorization Violation".to_owned());
-    play.tell(protest()).is(["warn: the bus says \"Authorization Violation\""]);
+    play.tell(protest()).is(["warn: the server says \"Authorization Violation\""]);
     for _ in 0..500 {
         play.tell(protest()).nothing();
     }
     play.tell_after(60_000, protest()).is([
-        "warn: the bus says \"Authorization Violation\" (and 500 more like it since the last such line)",
+        "warn: the server says \"Authorization Violation\" (and 500 more like it since the last such line)",
     ]);
 }
 
 #[test]
 fn lost_messages_are_counted_and_said_once_a_minute() {
     let mut play = Play::serving();
-    play.tell(Event::Overrun(3)).is(["warn: requests come faster than they can be taken: some are lost"]);
+    play.tell(Event::Overrun(3)).is(["warn: request queue full: dropping requests"]);
     play.tell(Event::Overrun(4)).nothing();
-    play.tell(Event::Undelivered(5)).is(["warn: the connection takes nothing: answers are lost"]);
+    play.tell(Event::Undelivered(5)).is(["warn: outgoing queue full: dropping responses"]);
     let counters = play.seat.health(play.now).counters;
     assert_eq!((counters.overrun, counters.undelivered), (7, 5));
 }

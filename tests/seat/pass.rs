@@ -73,12 +73,12 @@ fn a_pass_that_finds_all_as_it_should_be_writes_nothing() {
 #[test]
 fn only_what_differs_is_written_and_the_foreign_change_is_said() {
     let mut play = Play::serving();
-    play.tell(Event::Reload).is(["info: registry pass asked for", &ping(16), &list(17, Registry)]);
+    play.tell(Event::Reload).is(["info: registry pass requested", &ping(16), &list(17, Registry)]);
     play.pass_reads(17, &with("secret", "1")).is([put(31, "secret", 12)]);
     let entry = registry::entry("secret").unwrap().to_json();
     play.answer(31, stored(14)).is([
         format!(
-            "warn: registry key secret: somebody else had changed it since the last pass: 1 put right to {entry} (revision 14)"
+            "warn: registry key secret: changed by another client since the last pass: 1 restored to {entry} (revision 14)"
         ),
         "info: registry in place: 1 put, 0 deleted, 12 unchanged".to_owned(),
     ]);
@@ -134,7 +134,7 @@ fn a_key_that_cannot_be_named_is_said_and_left() {
     }
     let shell = registry::entry("shell").unwrap().to_json();
     play.answer(15, message_of(Registry, "shell", 13, &shell)).is([
-        "warn: registry: the key \"\u{fffd}\" is no kind and cannot be deleted by its name: purge it as an administrator",
+        "warn: registry: the key \"\u{fffd}\" is not a kind and cannot be deleted by name: purge it as an administrator",
         "debug: registry in place: 0 put, 0 deleted, 13 unchanged",
     ]);
 }
@@ -147,9 +147,9 @@ fn a_conflict_is_read_again_once_and_said() {
     play.answer(16, jetstream::conflict(50)).is([get(17, Registry, "secret")]);
     play.answer(17, message_of(Registry, "secret", 50, "2")).is([
         put(18, "secret", 50),
-        "warn: registry key secret: somebody else wrote it meanwhile, 1 to 2 (revision 50)".to_owned(),
+        "warn: registry key secret: changed by another client, 1 to 2 (revision 50)".to_owned(),
     ]);
-    failed(play.answer(18, jetstream::conflict(51)), "registry key secret: somebody else keeps writing it");
+    failed(play.answer(18, jetstream::conflict(51)), "registry key secret: another client keeps writing it");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_conflict_with_somebody_who_wrote_the_same_needs_no_write() {
     play.answer(16, jetstream::conflict(50)).is([get(17, Registry, "secret")]);
     let entry = registry::entry("secret").unwrap().to_json();
     play.answer(17, message_of(Registry, "secret", 50, &entry)).is([
-        format!("warn: registry key secret: somebody else wrote it meanwhile, 1 to {entry} (revision 50)"),
+        format!("warn: registry key secret: changed by another client, 1 to {entry} (revision 50)"),
         "debug: registry in place: 0 put, 0 deleted, 13 unchanged".to_owned(),
     ]);
 }
@@ -173,9 +173,9 @@ fn one_refused_key_does_not_stop_the_others() {
     found.retain(|(key, _)| key != "port" && key != "seat");
     play.pass_reads(2, &found).is([put(14, "port", 0), put(15, "seat", 0)]);
     play.answer(14, jetstream::error(503, 10077, "maximum messages exceeded"))
-        .is(["warn: registry key port: the bus refuses the write: maximum messages exceeded (10077)"]);
+        .is(["warn: registry key port: JetStream refuses the write: maximum messages exceeded (10077)"]);
     let asked = play.answer(15, stored(14));
-    failed(asked, "registry key port: the bus refuses the write: maximum messages exceeded (10077)");
+    failed(asked, "registry key port: JetStream refuses the write: maximum messages exceeded (10077)");
     play.due_in(700..=950).is([list(16, Registry)]);
 }
 
@@ -185,8 +185,7 @@ fn a_write_of_unknown_outcome_is_read_again_before_it_is_tried_again() {
     play.connect();
     play.pass_reads(2, &with("secret", "1")).is([put(16, "secret", 12)]);
     play.due_in(2_000..=2_000).nothing();
-    let unknown =
-        "registry key secret: it is not known whether the write was stored: the bus gave no answer in time";
+    let unknown = "registry key secret: write status unknown: JetStream timed out";
     failed(play.due_in(3_000..=3_000), unknown);
     play.due_in(700..=950).is([list(17, Registry)]);
     // It was stored, and the answer was lost.
@@ -200,7 +199,7 @@ fn an_answer_that_cannot_be_read_is_an_unknown_outcome() {
     let mut play = Play::new();
     play.connect();
     play.pass_reads(2, &with("secret", "1")).is([put(16, "secret", 12)]);
-    let words = "registry key secret: it is not known whether the write was stored: the bus gave no sequence";
+    let words = "registry key secret: write status unknown: the reply has no sequence";
     failed(play.answer(16, b"{}".to_vec()), words);
 }
 
@@ -227,7 +226,7 @@ fn a_failed_pass_is_tried_again_after_a_second_doubling_to_a_minute() {
     play.pass_reads(12, &right()).is(["debug: registry in place: 0 put, 0 deleted, 13 unchanged"]);
     assert!(play.seat.health(play.now).ready);
     // The doubling begins anew after a success.
-    play.tell(Event::Reload).is(["info: registry pass asked for", &ping(26), &list(27, Registry)]);
+    play.tell(Event::Reload).is(["info: registry pass requested", &ping(26), &list(27, Registry)]);
     play.answer(27, gone()).lines();
     play.due_in(700..=950).is([list(28, Registry)]);
 }
@@ -254,17 +253,14 @@ fn nothing_is_written_when_one_value_cannot_be_read() {
     play.answer(2, keys_of(Registry, &["odd", "secret"]))
         .is([get(3, Registry, "odd"), get(4, Registry, "secret")]);
     play.answer(3, message_of(Registry, "odd", 1, "1")).nothing();
-    failed(
-        play.answer(4, b"garbage".to_vec()),
-        "the bus gave an answer that cannot be read: expected value at line 1 column 1",
-    );
+    failed(play.answer(4, b"garbage".to_vec()), "unreadable reply: expected value at line 1 column 1");
 }
 
 #[test]
 fn a_pass_asked_for_while_one_is_under_way_follows_it() {
     let mut play = Play::new();
     play.connect();
-    play.tell(Event::Reload).is(["info: registry pass asked for", &ping(3)]);
+    play.tell(Event::Reload).is(["info: registry pass requested", &ping(3)]);
     let mut stored = right();
     stored.sort();
     let keys: Vec<&str> = stored.iter().map(|(key, _)| key.as_str()).collect();
@@ -280,7 +276,7 @@ fn a_pass_asked_for_while_one_is_under_way_follows_it() {
 fn without_a_connection_a_pass_waits_for_the_next_one() {
     let mut play = Play::serving();
     play.tell(down("the connection broke")).is(["warn: disconnected: the connection broke", "connect"]);
-    play.tell(Event::Reload).is(["info: registry pass asked for"]);
+    play.tell(Event::Reload).is(["info: registry pass requested"]);
     play.tell(up("n1")).is(["info: connected to n1", &ping(16), &list(17, Registry)]);
 }
 
@@ -305,17 +301,17 @@ fn a_denied_write_is_known_at_once_and_by_its_subject() {
     play.pass_reads(2, &found).is([put(14, "port", 0), put(15, "seat", 0)]);
     let words =
         |key: &str| format!("Permissions Violation for Publish to \"$KV.mesh-provisioner_registry.{key}\"");
-    play.tell(Event::ServerError(words("other"))).is([format!("warn: the bus says {:?}", words("other"))]);
+    play.tell(Event::ServerError(words("other"))).is([format!("warn: the server says {:?}", words("other"))]);
     play.tell(Event::ServerError(words("seat"))).is([
-        format!("warn: the bus says {:?}", words("seat")),
+        format!("warn: the server says {:?}", words("seat")),
         format!(
-            "warn: registry key seat: the bus says {:?}: grant the seat the rights that mesh-provisioner permissions seat prints",
+            "warn: registry key seat: the server says {:?}: grant the seat the permissions that mesh-provisioner permissions seat prints",
             words("seat")
         ),
     ]);
     failed(
         play.answer(14, stored(14)),
-        "grant the seat the rights that mesh-provisioner permissions seat prints",
+        "grant the seat the permissions that mesh-provisioner permissions seat prints",
     );
     assert_eq!(play.seat.health(play.now).last_bus_error, Some(words("seat")));
 }
@@ -328,7 +324,7 @@ fn a_denied_listing_is_not_waited_for() {
         .to_owned();
     failed(
         play.tell(Event::ServerError(words)),
-        "grant the seat the rights that mesh-provisioner permissions seat prints",
+        "grant the seat the permissions that mesh-provisioner permissions seat prints",
     );
     let bucket: Bucket = Registry;
     assert!(play.seat.health(play.now).missing[0].starts_with(&format!("bucket {bucket} cannot be reached")));
@@ -359,7 +355,7 @@ fn a_registry_that_another_client_keeps_changing_is_reported_and_restored_less_o
     assert_eq!(
         health.missing,
         [
-            "another client keeps changing the registry, 12 passes in a row had to restore it: find the account beside the seat's that may publish to $KV.mesh-provisioner_registry.>"
+            "another client keeps changing the registry, 12 passes in a row had to restore it: find the other account that may publish to $KV.mesh-provisioner_registry.>"
         ]
     );
     // Nobody changes it any more.
@@ -389,7 +385,7 @@ fn an_acknowledgement_of_another_stream_stores_nothing() {
     play.pass_reads(2, &with("secret", "1")).is([put(16, "secret", 12)]);
     failed(
         play.answer(16, jetstream::stored("KV_other", 5)),
-        "the acknowledgement is of the stream \"KV_other\" and not of KV_mesh-provisioner_registry",
+        "the acknowledgement names the stream \"KV_other\" in place of KV_mesh-provisioner_registry",
     );
     assert!(!play.seat.health(play.now).ready);
 }

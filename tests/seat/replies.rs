@@ -5,10 +5,10 @@ use mesh_model::provisioner::VERB;
 use mesh_provisioner::seat::Event;
 
 const REFUSED: &str =
-    "which is not answered: askers use an inbox under _INBOX or _R_, or one that --reply-prefix names";
+    "which is not allowed: use an inbox under _INBOX or _R_, or one that --reply-prefix names";
 
 fn refused(reply: &str) -> String {
-    format!("warn: a request came with the reply subject {reply:?}, {REFUSED}")
+    format!("warn: request with the reply subject {reply:?}, {REFUSED}")
 }
 
 #[test]
@@ -66,13 +66,13 @@ fn inboxes_and_the_prefixes_of_the_operator_are_answered() {
 fn a_request_without_a_reply_subject_is_counted_and_said_once_a_minute() {
     let mut play = Play::serving();
     let silent = || Event::Request { subject: VERB.to_owned(), reply: None, body: vec![] };
-    play.tell(silent()).is(["warn: a request came without a reply subject: it cannot be answered"]);
+    play.tell(silent()).is(["warn: request without a reply subject: no response can be sent"]);
     for _ in 1..1_000 {
         play.tell(silent()).nothing();
     }
     play.tell_after(59_999, silent()).nothing();
     play.tell_after(1, silent()).is([
-        "warn: a request came without a reply subject: it cannot be answered (and 1000 more like it since the last such line)",
+        "warn: request without a reply subject: no response can be sent (and 1000 more like it since the last such line)",
     ]);
     let counters = play.seat.health(play.now).counters;
     assert_eq!((counters.without_reply, counters.requests, counters.answers), (1_002, 1_002, 0));

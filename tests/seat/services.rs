@@ -81,7 +81,7 @@ fn two_seats_learn_of_each_other_and_report_it_once() {
     // One that has just started asks: it is answered, and asked back.
     play.tell(other("SEAT2", "0.1.0")).is([answer("SEAT2"), ping(16)]);
     play.answer(16, pong("SEAT2", "0.1.0").into_bytes())
-        .is(["warn: the seat is also held by SEAT2, the same version: one is enough"]);
+        .is(["warn: other seats are running: SEAT2, the same version: one is enough"]);
     assert_eq!(others(&play), ["SEAT2"]);
     // Twenty seconds later it is still there: no news.
     let call = ask_again(&mut play);
@@ -94,7 +94,7 @@ fn seats_of_different_versions_are_told_apart() {
     let mut play = Play::new();
     play.connect();
     play.answer(1, pong("SEAT2", "0.2.0").into_bytes()).is([
-        "warn: the seat is also held by SEAT2, version 0.2.0 beside 0.1.0: they may write different registries, stop one of them",
+        "warn: other seats are running: SEAT2, version 0.2.0 beside 0.1.0: they may write different registries, stop one of them",
     ]);
 }
 

@@ -5,7 +5,7 @@ use mesh_model::bucket::Bucket::{Needs, Registry};
 use mesh_model::registry;
 use mesh_provisioner::seat::Event;
 
-const STOPPING: &str = "the seat is stopping: ask again in a moment";
+const STOPPING: &str = "the seat is stopping: try again in a moment";
 
 #[test]
 fn an_idle_seat_ends_at_once_whatever_state_the_bus_is_in() {
@@ -37,7 +37,7 @@ fn what_cannot_be_answered_is_told_so_after_its_four_seconds() {
     let mut play = Play::serving();
     play.ask("a", r#"{"what":"needs"}"#).is([list(16, Needs)]);
     play.tell_after(1_000, Event::Stop).is(["info: stopping: 1 requests under way", "stop listening"]);
-    let words = "not read within 4 s: the keys of bucket mesh-provisioner_needs were not listed: ask again, for less at a time, or look at the load of the nats-server";
+    let words = "not read within 4 s: the keys of bucket mesh-provisioner_needs were not listed: try again with a narrower query, or check the load of the nats-server";
     play.due_in(3_000..=3_000).is([
         format!("warn: answered 504: {words}"),
         format!("to _INBOX.a: 504 timeout: {words}"),
@@ -67,7 +67,7 @@ fn no_write_begins_after_the_word_to_stop() {
     play.tell(Event::Stop).is(["info: stopping: 1 requests under way", "stop listening"]);
     play.answer(2, keys_of(Registry, &[])).nothing();
     // Nor does it ask who else is there, however it is told to.
-    play.tell(Event::Reload).is(["info: registry pass asked for"]);
+    play.tell(Event::Reload).is(["info: registry pass requested"]);
     play.tell(Event::Request {
         subject: "$SRV.PING.mesh-provisioner".to_owned(),
         reply: Some("_INBOX_mesh.provisioner.SEAT2.1".to_owned()),

@@ -161,7 +161,7 @@ pub(crate) fn hand(soak: &Soak, mut chance: Chance) {
         };
         match what {
             Hand::HangUp => {
-                soak.tally.fault("registry pass asked for");
+                soak.tally.fault("registry pass requested");
                 soak.supervisor.hang_up();
             }
             Hand::ChangeKind => {

@@ -1,4 +1,4 @@
-//! A connection for commands that ask and leave: one request at a time, each with a bound.
+//! A connection for one-shot commands: one request at a time, each with a time-out.
 
 use crate::config::BusConfig;
 use crate::message::Incoming;
@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 /// How long a command waits for a connection, over all servers.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long a denial may come behind the request that it denies.
+/// How long after a request its denial may arrive.
 const CLOSE: Duration = Duration::from_secs(1);
 
-/// Why a request has no answer.
+/// Why a request got no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallError {
-    /// The bus denies the publish, in its own words.
+    /// The server denies the publish; its text.
     Denied(String),
-    /// Nobody listens there.
+    /// Nobody subscribes to the subject.
     NoResponders,
     /// No answer came in time.
     Silent,
@@ -27,16 +27,16 @@ pub enum CallError {
     Lost(String),
 }
 
-/// Why there is no connection, in words for people.
+/// Why there is no connection, as text for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectError {
-    /// No server took us.
+    /// No server accepted the connection.
     Unreachable(String),
-    /// The bus denies every inbox that answers could come to, in its own words for the last.
+    /// The server denies every inbox for responses; its text for the last one.
     NoInbox(String),
 }
 
-/// A connection with an inbox of its own.
+/// A connection with its own inbox.
 #[derive(Debug)]
 pub struct Client {
     link: Link,
@@ -47,7 +47,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects as `name`, with answers coming to an inbox under the first of `prefixes` that the bus lets us listen on.
+    /// Connects as `name`. Responses arrive in an inbox under the first of `prefixes` that the account may subscribe.
     pub fn connect(
         settings: BusConfig,
         name: &str,
@@ -61,9 +61,9 @@ impl Client {
             Subscribe { subject, queue: None, limit: 1024, listens: false }
         });
         let link = Link::open(Arc::new(settings), servers, name.to_owned(), None, subscribe.collect())
-            .map_err(|error| ConnectError::Unreachable(format!("no thread can be started: {error}")))?;
+            .map_err(|error| ConnectError::Unreachable(format!("cannot start a thread: {error}")))?;
         let mut up = await_up(&link).map_err(ConnectError::Unreachable)?;
-        // A denial comes before the answer to the flush that says that the connection is up.
+        // A denial arrives before the reply to the flush that completes the connection.
         let mut denied = String::new();
         for words in link.server_errors().try_iter() {
             if let Some(at) = inboxes.iter().position(|inbox| denies(&words, &format!("{inbox}.*"))) {
@@ -79,12 +79,12 @@ impl Client {
         Ok(Client { link, server: up.server, inbox, replies, calls: 0 })
     }
 
-    /// The server in words.
+    /// The server, as text for people.
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// Sends a request and waits for its first answer.
+    /// Sends a request and waits for the first response.
     pub fn call(
         &mut self,
         subject: &str,
@@ -97,7 +97,7 @@ impl Client {
         let request =
             Outgoing { subject: subject.to_owned(), reply: Some(reply.clone()), headers, body: body.into() };
         if !self.link.publish(request) {
-            return Err(CallError::Lost("the connection takes nothing".to_owned()));
+            return Err(CallError::Lost("the outgoing queue is full".to_owned()));
         }
         let until = Instant::now() + within;
         loop {
@@ -125,7 +125,7 @@ impl Client {
     }
 }
 
-/// Waits for a link to be up, or says why it is not.
+/// Waits for a link to be up. The error says why it is not.
 pub(super) fn await_up(link: &Link) -> Result<Connected, String> {
     let until = Instant::now() + CONNECT;
     loop {
@@ -140,7 +140,7 @@ pub(super) fn await_up(link: &Link) -> Result<Connected, String> {
     }
 }
 
-/// Whether the server error says that `subject` is denied to us.
+/// Whether the server error denies us `subject`.
 pub(super) fn denies(server_error: &str, subject: &str) -> bool {
     server_error.contains("Permissions Violation") && server_error.contains(&format!("\"{subject}\""))
 }

@@ -1,16 +1,16 @@
 //! Flags, environment and contexts become one validated [`BusConfig`].
 //!
-//! Flags beat the environment, the environment beats the context. What belongs together is taken from one of
-//! the three whole: the servers; the authentication; the client certificate with its key; the CA.
+//! Flags override environment variables, which override the context. Settings that belong together come from one of
+//! the three as a whole: the servers; the authentication; the client certificate with its key; the CA.
 //!
 //! Two rules keep credentials from the wrong server:
 //!
-//! - User information of a URL goes where its URL goes: when another source's servers win, it is not used.
+//! - The user information of a URL belongs to its URL: if the servers of another source are used, it is not.
 //! - A context that is merely selected (`nats context select`) is left alone altogether when a flag or the
 //!   environment names the servers. One that the operator names, with `--context` or `NATS_CONTEXT`, gives what
 //!   flags and environment leave open, as it does for the `nats` tool.
 //!
-//! Nothing here talks to the bus, and no error quotes a secret.
+//! Nothing here connects to a server, and no error quotes a secret.
 
 pub mod address;
 mod context;
@@ -26,23 +26,23 @@ use self::address::{Address, DEFAULT_PORT, UserInfo, parse_list};
 use self::files::FileKind;
 use crate::pem;
 
-/// How to reach the bus, and as whom. Every file that it names was there and readable.
+/// The servers and the authentication. Every file that it names existed and was readable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusConfig {
     /// At least one. Without any setting it is `nats://127.0.0.1:4222`.
     pub servers: Vec<Address>,
     /// One kind of authentication, for every server of the cluster.
     pub auth: Auth,
-    /// What TLS needs beyond the system's roots, should a server ask for it.
+    /// What TLS needs beyond the system's roots, if a server requires it.
     pub tls: Tls,
     /// The first tokens of the inbox that this account may subscribe, if a context names them.
     pub inbox_prefix: Option<String>,
 }
 
-/// Who we are on the bus.
+/// How we authenticate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Auth {
-    /// Whoever the server takes us for; perhaps by the client certificate.
+    /// No credentials: the server decides, perhaps by the client certificate.
     None,
     /// An account of the server's configuration.
     UserPassword {
@@ -53,7 +53,7 @@ pub enum Auth {
     },
     /// A token of the server's configuration.
     Token(Secret),
-    /// A file with a user's JWT and seed, read anew at each connect.
+    /// A file with a user's JWT and seed, read again for each connection.
     Creds(PathBuf),
     /// A file with a user's seed, read anew at each connect.
     Nkey(PathBuf),
@@ -62,16 +62,16 @@ pub enum Auth {
 /// Files for TLS, in PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// Whom to trust in place of the system's roots.
+    /// The CA to trust in place of the system's roots.
     pub ca: Option<PathBuf>,
-    /// The certificate that we show. Given exactly when `key` is.
+    /// The client certificate. Present exactly if `key` is.
     pub cert: Option<PathBuf>,
     /// The private key of `cert`.
     pub key: Option<PathBuf>,
 }
 
-/// The flags as they stand on the command line. Passwords and tokens are not among them: every user of the
-/// machine can read the arguments of a process.
+/// The flags from the command line. Passwords and tokens are not among them: every user of the machine can read the
+/// arguments of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     /// `--server`: URLs, comma-separated.
@@ -92,8 +92,7 @@ pub struct Flags {
     pub context: Option<String>,
 }
 
-/// What is wrong with the configuration: one line that names the setting and what to change, without any
-/// secret.
+/// A configuration error: one line that names the setting and what to change, without any secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError(String);
 
@@ -105,7 +104,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// A value with the name that errors call it by: `--creds`, `NATS_CREDS`, `creds in the context "lab"`.
+/// A value with its name for error texts: `--creds`, `NATS_CREDS`, `creds in the context "lab"`.
 ///
 /// The value may be a secret, so a setting has no `Debug`.
 #[derive(Clone)]
@@ -114,7 +113,7 @@ struct Setting {
     value: String,
 }
 
-/// All that one source says.
+/// All settings of one source.
 #[derive(Default)]
 struct Level {
     url: Option<Setting>,
@@ -129,18 +128,17 @@ struct Level {
     inbox_prefix: Option<Setting>,
 }
 
-/// The process's environment, for [`load`]. A value that is not UTF-8 is kept as well as it can be, so
-/// that it is refused for what it is rather than taken for unset.
+/// The process's environment, for [`load`]. A value that is not UTF-8 is converted with replacement characters, so
+/// that it is rejected instead of counted as unset.
 pub fn environment(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// Decides how to connect; see the module for which source wins. Reads the chosen context and looks at every
-/// file that the result names.
+/// Decides how to connect; the module documents the precedence. Reads the chosen context and checks every file that
+/// the result names.
 ///
-/// An empty variable counts as unset, as it does for the `nats` tool. An empty flag is an error: it is an
-/// unset shell variable more often than it is meant. Two kinds of authentication in one source are an error
-/// too.
+/// An empty variable counts as unset, as in the `nats` CLI. An empty flag is an error, because it usually comes from
+/// an unset shell variable. Two kinds of authentication in one source are an error, too.
 pub fn load(flags: &Flags, environment: &dyn Fn(&str) -> Option<String>) -> Result<BusConfig, ConfigError> {
     let context_flag = flag("--context", flags.context.as_ref())?;
     let variables = Level::of_environment(environment);
@@ -229,7 +227,7 @@ pub fn warnings(flags: &Flags, config: &BusConfig) -> Vec<String> {
 fn flag(name: &str, value: Option<&String>) -> Result<Option<Setting>, ConfigError> {
     match value {
         Some(value) if value.is_empty() => {
-            Err(ConfigError(format!("{name} is empty: give it a value, or leave it out")))
+            Err(ConfigError(format!("{name} is empty: give it a value, or omit it")))
         }
         value => Ok(value.map(|value| Setting { name: name.to_owned(), value: value.clone() })),
     }
@@ -273,7 +271,7 @@ impl Level {
         }
     }
 
-    /// A user of the flags or of a context that has no password of its own takes the environment's.
+    /// A user from the flags or a context without its own password gets the environment's.
     fn with_password(mut self, password: Option<Setting>) -> Self {
         if self.user.is_some() {
             self.password = self.password.or(password);
@@ -281,7 +279,7 @@ impl Level {
         self
     }
 
-    /// The one kind of authentication that this level has, if any; `user_info` is of its URL.
+    /// The one kind of authentication of this level, if any; `user_info` belongs to its URL.
     fn auth(
         &self,
         user_info: Option<UserInfo>,
@@ -488,7 +486,7 @@ mod tests {
         assert_eq!(home.load(&[]).unwrap().tls.ca, Some(home.path.join("pem")));
         assert_eq!(home.servers(&[("--server", "tls://g:1")]), Ok(vec!["tls://g:1".to_owned()]));
         assert_eq!(home.auth(&[("--nkey", "~/nkey")]), Ok(Auth::Nkey(home.path.join("nkey"))));
-        assert_eq!(home.error(&[("--server", "")]), "--server is empty: give it a value, or leave it out");
+        assert_eq!(home.error(&[("--server", "")]), "--server is empty: give it a value, or omit it");
     }
 
     #[test]
@@ -621,7 +619,7 @@ mod tests {
         let home = Home::new().file("empty", "");
         for (flag, value, words) in [
             ("--creds", "~/none", "there is no such file: name one that exists"),
-            ("--creds", "~", "this is not a regular file, which is read anew at each connect"),
+            ("--creds", "~", "this is not a regular file, which is read again for each connection"),
             ("--creds", "~/nkey", "the file holds no user JWT: name another file"),
             ("--nkey", "~/empty", "the file holds no user seed (a line SU…): name another file"),
             ("--tls-ca", "~/empty", "the file holds no certificate in PEM: name another file"),

@@ -44,7 +44,7 @@ use std::thread;
 /// The stack of the gate's thread, in bytes.
 const STACK_BYTES: usize = 512 * 1024;
 
-/// The words in the reason of an end that comes from the server's denial of who we say that we are.
+/// How the reason starts if the server rejects our authentication.
 pub const REFUSES_CREDENTIALS: &str = "the server refuses the credentials";
 
 /// What a gate tells its owner, on its own thread: whoever listens only leaves word.

@@ -1,5 +1,5 @@
-//! Trying what an account may do on the bus: subscriptions, and publishes that wait for an error of the server instead of
-//! an answer.
+//! Tests what an account may do: subscriptions, and publishes that wait for an error of the server instead of a
+//! response.
 
 use crate::client::{await_up, denies};
 use crate::config::BusConfig;
@@ -10,7 +10,7 @@ use mesh_jetstream::message::Outgoing;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the bus may take to say what it denies.
+/// How long the server may take to report a denial.
 const SETTLE: Duration = Duration::from_secs(5);
 
 /// How long the last messages may take to leave.
@@ -19,7 +19,7 @@ const CLOSE: Duration = Duration::from_secs(1);
 /// How many messages may wait on each subscription.
 const LIMIT: usize = 256;
 
-/// A connection that tries rights.
+/// A connection that tests permissions.
 #[derive(Debug)]
 pub struct RightsProbe {
     link: Link,
@@ -29,7 +29,7 @@ pub struct RightsProbe {
 }
 
 impl RightsProbe {
-    /// Connects as `name`, and subscribes to each of `subjects` (with its queue group). The error is words for people.
+    /// Connects as `name`, and subscribes to each of `subjects` (with its queue group). The error is text for people.
     pub fn open(
         settings: BusConfig,
         name: &str,
@@ -43,24 +43,24 @@ impl RightsProbe {
             listens: false,
         });
         let link = Link::open(Arc::new(settings), servers, name.to_owned(), None, subscribe.collect())
-            .map_err(|error| format!("no thread can be started: {error}"))?;
+            .map_err(|error| format!("cannot start a thread: {error}"))?;
         let up = await_up(&link)?;
-        // A denial comes before the answer to the flush that says that the connection is up.
+        // A denial arrives before the reply to the flush that completes the connection.
         let server_errors = link.server_errors().try_iter().collect();
         Ok(RightsProbe { link, server: up.server, server_errors, messages: up.messages })
     }
 
-    /// The server in words.
+    /// The server, as text for people.
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// The bus's words if it denied the subscription of `subject`.
+    /// The server's text if it denied the subscription of `subject`.
     pub fn denied_subscription(&self, subject: &str) -> Option<&str> {
         self.server_errors.iter().map(String::as_str).find(|words| denies(words, subject))
     }
 
-    /// Waits for a message that `wanted` picks, on any subscription, at most so long.
+    /// Waits at most `within` for a message that `wanted` accepts, on any subscription.
     pub fn hear<T>(&self, within: Duration, mut wanted: impl FnMut(Incoming) -> Option<T>) -> Option<T> {
         let until = Instant::now() + within;
         let mut select = Select::new();
@@ -77,7 +77,8 @@ impl RightsProbe {
         }
     }
 
-    /// Publishes a message. The error is the bus's words if it denies that, or says that the connection is gone.
+    /// Publishes a message. The error is the server's text if it denies the publish, or reports that the connection
+    /// is lost.
     pub fn publish(&self, message: Outgoing) -> Result<(), String> {
         let subject = message.subject.clone();
         if !self.link.publish(message) || !self.link.settle(SETTLE) {

@@ -1,13 +1,13 @@
-//! A watch over steps that the client library may never return from.
+//! Deadlines for blocking library calls, checked from another thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Says whether a step has taken longer than it may. One thread takes the steps, any may look.
+/// Tells whether a step has taken longer than it may. One thread takes the steps, any thread may check.
 #[derive(Debug)]
 pub(super) struct StallDetector {
     start: Instant,
-    /// Milliseconds after `start` until which the step may take; 0 while there is none.
+    /// The deadline of the step, in milliseconds after `start`; 0 without a step.
     limit: AtomicU64,
 }
 
@@ -16,7 +16,7 @@ impl StallDetector {
         StallDetector { start: Instant::now(), limit: AtomicU64::new(0) }
     }
 
-    /// Takes a step that may take so long.
+    /// Takes a step with a deadline.
     pub(super) fn step<T>(&self, may_take: Duration, step: impl FnOnce() -> T) -> T {
         let limit = self.start.elapsed() + may_take;
         self.limit.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -25,7 +25,7 @@ impl StallDetector {
         result
     }
 
-    /// Whether a step is under way that has taken too long.
+    /// Whether the current step is past its deadline.
     pub(super) fn is_stuck(&self) -> bool {
         let limit = self.limit.load(Ordering::Relaxed);
         limit != 0 && self.start.elapsed().as_millis() > u128::from(limit)

@@ -1,7 +1,7 @@
-//! The exit codes: what each means, and what an operator does about it.
+//! The exit codes: the meaning of each, and what an operator does about it.
 //!
-//! From 64 on they are those of `sysexits.h`, which service managers and scripts know already. One table for
-//! all commands, so that a unit file may say `RestartPreventExitStatus=64 78` and be right.
+//! From 64 on they are those of `sysexits.h`, which service managers and scripts know. All commands share one table,
+//! so that a unit file can set `RestartPreventExitStatus=64 78`.
 
 use std::process::ExitCode;
 
@@ -9,33 +9,30 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// 0: done; `serve` was asked to stop and did; `health` found the seat alive; `plan` found nothing to do.
+    /// 0: done; `serve` stopped on request; `health` found the seat alive; `plan` found no difference.
     Done = 0,
-    /// 1: the command ran and its answer is bad: `ask` got an error answer, a line of `check` failed,
-    /// `health` found no live seat, `init` could not make a bucket. The output says which; put that right,
-    /// ask again.
+    /// 1: the command ran and failed: `ask` got an error response, a line of `check` failed, `health` found no live
+    /// seat, `init` could not create a bucket. The output says which. Correct that and run it again.
     Failed = 1,
-    /// 2: `plan` found something that the next registry write would change. Nothing is wrong by that alone.
+    /// 2: `plan` found something that the next registry pass would change. This alone is not a fault.
     Differs = 2,
-    /// 3: `ask gaps`, `ask drift` or `ask health` was answered, and the answer is not ok. Look at its
-    /// entries.
+    /// 3: `ask gaps`, `ask drift` or `ask health` got a response that is not ok. Look at its entries.
     NotOk = 3,
-    /// 64: the command line is wrong. Read `--help`; starting again without a change is of no use.
+    /// 64: the command line is wrong. Read `--help`; a restart without a change does not help.
     Usage = 64,
-    /// 69: the bus cannot be reached, or nobody answered (one-shot commands; `serve` keeps trying instead).
-    /// Look whether the server and the seat run, and try again.
+    /// 69: the bus cannot be reached, or nobody responded (one-shot commands; `serve` keeps trying instead). Check
+    /// whether the server and the seat run, and try again.
     Unavailable = 69,
-    /// 70: a bug of this program. Report it with the log; a restart is safe.
+    /// 70: a bug in this program. Report it with the log; a restart is safe.
     Bug = 70,
-    /// 75: the connection is stuck beyond repair from within. A restart is the repair: let the supervisor do
-    /// it.
+    /// 75: the connection is stuck and the program cannot repair it. A restart does: let the supervisor do it.
     Stuck = 75,
-    /// 77: the bus denies a right that the command needs. Compare with what `permissions` prints.
+    /// 77: the server denies a permission that the command needs. Compare with what `permissions` prints.
     Denied = 77,
-    /// 78: the configuration is wrong. The one line on stderr says what to change; starting again without a
-    /// change is of no use.
+    /// 78: the configuration is wrong. One line on stderr says what to change; a restart without a change does not
+    /// help.
     Configuration = 78,
-    /// 130: a second INT ended the process at once, with whatever was under way.
+    /// 130: a second INT ended the process at once, without finishing what was under way.
     Interrupted = 130,
 }
 

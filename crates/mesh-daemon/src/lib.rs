@@ -1,5 +1,5 @@
-//! What every program of the mesh has from the machine that it runs on: command line, log, terminal, signals, service manager,
-//! status file and exit codes. Nothing here knows what the program does.
+//! What every program of the mesh needs of its machine: command line, log, terminal, signals, service manager, status
+//! file and exit codes. Nothing here knows what the program does.
 
 pub mod arguments;
 pub mod duration;

@@ -1,7 +1,7 @@
 //! The log: one line per event on stderr, for a person or for journald.
 //!
-//! Whatever an event quotes from outside, its line stays one line without a control character. A stderr that
-//! nobody reads never holds up the program: lines that cannot be written at once are dropped and counted.
+//! An event that quotes text from outside stays one line without control characters. A stderr that nobody reads never
+//! blocks the program: lines that cannot be written at once are dropped and counted.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,32 +14,31 @@ use crate::time::rfc3339_millis;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Our own events are logged from this level on, those of libraries from [`THEIRS`], unless `RUST_LOG` says
-/// else.
+/// Our own events are logged from this level on, those of libraries from [`THEIRS`], unless `RUST_LOG` sets other
+/// levels.
 const OURS: LevelFilter = LevelFilter::Info;
 const THEIRS: LevelFilter = LevelFilter::Warn;
 
-/// Libraries that never log below a warning, whatever `RUST_LOG` says. They see every password and key, and
-/// at their most talkative they print whole handshakes and protocol lines as these come. Nothing in them
-/// promises that a secret is not among it.
+/// Libraries that never log below a warning, whatever `RUST_LOG` sets. They handle every password and key, and at
+/// debug level they print whole handshakes and protocol lines, which may contain secrets.
 const SEE_SECRETS: [&str; 3] = ["nats", "rustls", "rustls_native_certs"];
 
-/// What the names of our own crates start with.
+/// The common start of the names of our own crates.
 const OUR_CRATES: &str = "mesh_";
 
-/// How a line begins.
+/// The start of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
     /// With the time, in UTC to the millisecond, and the level.
     Plain,
-    /// With `<n>`, the priority of `sd-daemon(3)`. journald has the time already.
+    /// With `<n>`, the priority of `sd-daemon(3)`. journald adds the time itself.
     Journal,
 }
 
 /// Starts the log, once for the process; a second call changes nothing.
 ///
-/// Levels are in `RUST_LOG` as usual: `debug`, or `mesh_provisioner=debug,warn`. What in it cannot be read is
-/// left out and said.
+/// Levels are in `RUST_LOG` as usual: `debug`, or `mesh_provisioner=debug,warn`. Invalid parts are ignored with a
+/// warning.
 pub fn start(environment: &dyn Fn(&str) -> Option<String>) {
     let style = style(environment("JOURNAL_STREAM").as_deref(), stderr_identity());
     let wanted = environment("RUST_LOG").unwrap_or_default();
@@ -59,7 +58,7 @@ pub fn start(environment: &dyn Fn(&str) -> Option<String>) {
     if log::set_boxed_logger(Box::new(logger)).is_ok() {
         log::set_max_level(most);
         for part in unread {
-            log::warn!("RUST_LOG: {part:?} is not a level or name=level: left out");
+            log::warn!("RUST_LOG: {part:?} is not a level or name=level: ignored");
         }
     }
 }
@@ -123,7 +122,7 @@ impl<W: Write + AsFd> Write for Unblocking<W> {
     }
 }
 
-/// The library would say what it cannot read by itself, with a panic if stderr is closed.
+/// The library would report invalid parts itself, and panic if stderr is closed.
 fn is_directive(part: &str) -> bool {
     let (name, level) = part.split_once('=').unwrap_or((part, ""));
     !name.contains('/') && (level.is_empty() || level.trim().parse::<LevelFilter>().is_ok())
@@ -135,8 +134,8 @@ fn stderr_identity() -> Option<(u64, u64)> {
     stderr.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// `JOURNAL_STREAM` names the stream that journald reads, as `device:inode`. It is inherited, so it says
-/// nothing of us when stderr has been directed elsewhere since.
+/// `JOURNAL_STREAM` names the stream that journald reads, as `device:inode`. It is inherited, so it does not apply to
+/// us if stderr has been redirected since.
 fn style(journal_stream: Option<&str>, stderr: Option<(u64, u64)>) -> Style {
     let named = journal_stream
         .and_then(|stream| stream.split_once(':'))
@@ -148,7 +147,7 @@ fn style(journal_stream: Option<&str>, stderr: Option<(u64, u64)>) -> Style {
     }
 }
 
-/// One event as it is written, with its line end.
+/// One event as a line, with its line end.
 fn line(record: &Record<'_>, style: Style, now: SystemTime) -> String {
     let message = record.args().to_string();
     let message = escape(&message);

@@ -1,13 +1,13 @@
-//! What systemd is told: one datagram each, in the words of `sd_notify(3)`.
+//! Notifications to systemd: one datagram each, in the format of `sd_notify(3)`.
 //!
-//! Without `NOTIFY_SOCKET`, as in a container, nothing is told and nothing fails.
+//! Without `NOTIFY_SOCKET`, as in a container, nothing is sent and nothing fails.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// The way to the service manager, if there is one. A notice never blocks.
+/// The socket of the service manager, if there is one. A notification never blocks.
 #[derive(Debug)]
 pub struct Notify {
     manager: Option<(UnixDatagram, SocketAddr)>,
@@ -15,8 +15,8 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// Reads `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`. A socket of a kind that is not known here
-    /// (only paths and abstract names are) is an error; a watchdog meant for another process is none of ours.
+    /// Reads `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`. A socket that is neither a path nor an abstract
+    /// name is an error; a watchdog for another process is ignored.
     pub fn from_environment(environment: &dyn Fn(&str) -> Option<String>) -> io::Result<Self> {
         let set = |name| environment(name).filter(|value| !value.is_empty());
         let manager = match set("NOTIFY_SOCKET") {
@@ -34,36 +34,36 @@ impl Notify {
         Ok(Self { manager, watchdog_interval })
     }
 
-    /// How often [`Notify::watchdog`] has to be called: half of what systemd waits, as its manual advises.
+    /// How often to call [`Notify::watchdog`]: half of systemd's limit, as its manual advises.
     pub fn watchdog_interval(&self) -> Option<Duration> {
         self.watchdog_interval
     }
 
-    /// The service is up. Whether systemd has the notice, or nobody waits for it; if not, say it again later.
+    /// Reports that the service is up. Returns whether systemd got the notification, or there is no systemd; if not,
+    /// report it again later.
     #[must_use = "a service that is not known to be ready is killed in the end"]
     pub fn ready(&self) -> bool {
         self.tell("READY=1")
     }
 
-    /// The line that `systemctl status` shows.
+    /// Sets the line that `systemctl status` shows.
     pub fn status(&self, line: &str) {
         // A line end would begin another assignment.
         let line = line.replace(char::is_control, " ");
         self.tell(&format!("STATUS={line}"));
     }
 
-    /// The loop turns.
+    /// Reports that the loop turns.
     pub fn watchdog(&self) {
         self.tell("WATCHDOG=1");
     }
 
-    /// The service is about to end.
+    /// Reports that the service is about to end.
     pub fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 
-    /// Whether the notice was taken. A full socket or a manager that is gone is no reason to do anything
-    /// else.
+    /// Returns whether the notification was accepted. A full socket or a missing manager changes nothing else.
     fn tell(&self, notice: &str) -> bool {
         match &self.manager {
             Some((socket, manager)) => socket.send_to_addr(notice.as_bytes(), manager).is_ok(),

@@ -1,4 +1,4 @@
-//! What commands print. A reader that went away is no error: `… | head` ends quietly.
+//! The output of commands. A closed pipe is not an error: `… | head` ends quietly.
 
 use crate::exit::Exit;
 use crate::terminal::escape;
@@ -10,7 +10,7 @@ pub fn print(text: &str) -> Exit {
     print_on(text).err().unwrap_or(Exit::Done)
 }
 
-/// Prints to stdout; the error is how to end, if there is no use in going on. A reader that went away has had enough.
+/// Prints to stdout. The error is the exit, if the output cannot be written; for a closed pipe it is success.
 pub fn print_on(text: &str) -> Result<(), Exit> {
     let mut stdout = io::stdout().lock();
     if STARTED_CLOSED.load(Ordering::Relaxed) {
@@ -38,10 +38,10 @@ fn look_at_stdout() {
     STARTED_CLOSED.store(!is_open, Ordering::Relaxed);
 }
 
-/// Says to a person what went wrong, on stderr.
+/// Reports an error to a person, on stderr.
 pub fn complain(text: &str) {
     for line in text.lines() {
-        // Nobody is left to tell when stderr is gone.
+        // If stderr is closed, nobody can be told.
         writeln!(io::stderr(), "{}", escape(line)).ok();
     }
 }

@@ -16,19 +16,19 @@ const CAPACITY: usize = 4;
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// TERM or INT: finish what is under way and end.
+    /// TERM or INT: finish what is under way and exit.
     Stop,
-    /// Another INT: end at once.
+    /// Another INT: exit at once.
     StopNow,
-    /// HUP: a registry pass now.
+    /// HUP: reload, at the seat a registry pass.
     Reload,
 }
 
-/// Takes TERM, INT and HUP over from now on; they arrive on the channel, from a thread of their own.
+/// Handles TERM, INT and HUP from now on; they arrive on the channel, from a separate thread.
 ///
-/// To be called before anything that can take its time: the kernel ignores a signal without a handler when we
-/// are PID 1, and kills us otherwise. Keep the receiver to the end: once it is gone these signals do nothing
-/// at all. PIPE needs nothing, since Rust programs ignore it from their start.
+/// Call it before anything slow: the kernel ignores a signal without a handler if we are PID 1, and kills us
+/// otherwise. Keep the receiver to the end: without it these signals do nothing. PIPE needs no handler, because Rust
+/// programs ignore it.
 pub fn start() -> io::Result<Receiver<Signal>> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     let (sender, receiver) = bounded(CAPACITY);
@@ -49,8 +49,8 @@ pub fn start() -> io::Result<Receiver<Signal>> {
     Ok(receiver)
 }
 
-/// Whether anybody still listens. A request to stop waits for room; of requests to reload one waiting is as
-/// good as many.
+/// Returns whether the receiver still exists. A request to stop waits for room; of several requests to reload one is
+/// enough.
 fn deliver(sender: &Sender<Signal>, signal: Signal) -> bool {
     match signal {
         Signal::Reload => !sender.try_send(signal).is_err_and(|error| error.is_disconnected()),

@@ -6,10 +6,10 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Everybody may read it: there is no secret in it, and a health check often runs as another user.
+/// Everybody may read it: it contains no secret, and a health check often runs as another user.
 const MODE: u32 = 0o644;
 
-/// Where the file is when no flag says it: in the runtime directory that systemd made for us, if it did.
+/// The default path: in the runtime directory that systemd created for us, if it did.
 pub fn default_path(environment: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let directories = environment("RUNTIME_DIRECTORY")?;
     let first = directories.split(':').next().filter(|first| !first.is_empty())?;
@@ -61,10 +61,9 @@ impl StatusFile {
     }
 }
 
-/// Puts `json` in place of the file by a rename, so that a reader sees the old text or the new one, never a
-/// part.
+/// Replaces the file by a rename, so that a reader sees the old text or the new one, never a part.
 ///
-/// It is not synced to the disk: after a crash of the machine there is no seat that it could tell of.
+/// It is not synced to the disk: after a crash of the machine the seat is gone, too.
 pub fn write(path: &Path, json: &str) -> io::Result<()> {
     let name = path.file_name().ok_or_else(|| io::Error::from(ErrorKind::InvalidInput))?;
     let beside = path.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
@@ -75,7 +74,7 @@ pub fn write(path: &Path, json: &str) -> io::Result<()> {
     written
 }
 
-/// Makes the file, and never follows a link that somebody laid in its place.
+/// Creates the file. It never follows a link at that path.
 fn write_new(path: &Path, text: &str) -> io::Result<()> {
     let create = || OpenOptions::new().write(true).create_new(true).mode(MODE).open(path);
     let mut file = match create() {

@@ -1,11 +1,11 @@
-//! What is safe on a terminal, and what is in colour there.
+//! Escapes and colours for terminals.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal};
 use std::sync::OnceLock;
 
-/// Replaces every character that could end the line, steer a terminal or turn the reading direction around:
-/// a newline becomes `\n`, ESC `\u{1b}`. Text without one is given back as it is.
+/// Replaces every character that could end the line, steer a terminal or turn the reading direction around: a newline
+/// becomes `\n`, ESC `\u{1b}`. Text without such a character is returned unchanged.
 pub fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unsafe) {
         return Cow::Borrowed(text);
@@ -34,10 +34,10 @@ fn is_unsafe(c: char) -> bool {
         )
 }
 
-/// What a piece of text is painted with. Nothing is said by colour alone.
+/// The style of a piece of text. Colour never carries information alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// As it is.
+    /// Plain.
     Plain,
     /// Bold: a title.
     Bold,
@@ -45,7 +45,7 @@ pub enum Style {
     Red,
     /// Green: right, or new.
     Green,
-    /// Yellow: wants a look, or changed.
+    /// Yellow: needs attention, or changed.
     Yellow,
 }
 
@@ -128,7 +128,7 @@ impl Paint {
         }
     }
 
-    /// One line with what would move a terminal escaped, in `style`.
+    /// One line with control characters escaped, in `style`.
     pub fn line(self, style: Style, line: &str) -> String {
         self.paint(style, &escape(line))
     }

@@ -7,7 +7,7 @@ use time::format_description::well_known::Rfc3339;
 /// Why a text is not a time.
 pub use time::error::Parse as NotATime;
 
-/// A time with as many digits of its second as it has, such as `2026-11-29T13:26:00.5Z`.
+/// A time with all digits of its fraction, such as `2026-11-29T13:26:00.5Z`.
 pub fn rfc3339(time: SystemTime) -> String {
     OffsetDateTime::from(time).format(&Rfc3339).expect("the clock shows a year of four digits")
 }

@@ -1,31 +1,31 @@
-//! What all requests of the JetStream API share: where they go, and how an error looks.
+//! What all calls of the JetStream API share: subjects and errors.
 
 use serde::Deserialize;
 use std::fmt;
 
-/// Describes a stream; its name follows.
+/// Subject of stream info; the stream's name follows.
 pub const STREAM_INFO: &str = "$JS.API.STREAM.INFO.";
 
-/// Makes a stream; its name follows.
+/// Subject to create a stream; its name follows.
 pub const STREAM_CREATE: &str = "$JS.API.STREAM.CREATE.";
 
-/// Reads one message of a stream; its name follows.
+/// Subject to read one message of a stream; its name follows.
 pub const MESSAGE_GET: &str = "$JS.API.STREAM.MSG.GET.";
 
-/// Reads many messages of a stream; its name follows.
+/// Subject to read many messages of a stream; its name follows.
 pub const DIRECT_GET: &str = "$JS.API.DIRECT.GET.";
 
-/// Why the bus did not do what it was asked.
+/// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApiError {
-    /// It refused, in its own words.
+    /// JetStream replied with an error.
     Refused {
-        /// The API's stable number for the error.
+        /// The stable number of the error.
         err_code: u32,
-        /// The error in words.
+        /// The error as text.
         description: String,
     },
-    /// It answered something that is no answer of this API.
+    /// The reply is not one of this API.
     Unreadable(String),
     /// The stream is there and is no bucket: why.
     NotABucket(String),
@@ -36,12 +36,12 @@ impl ApiError {
     pub const NO_STREAM: u32 = 10059;
     /// No message of that subject.
     pub const NO_MESSAGE: u32 = 10037;
-    /// JetStream is off for the account, or for the server.
+    /// JetStream is disabled for the account, or for the server.
     pub const JETSTREAM_OFF: [u32; 2] = [10039, 10076];
-    /// Someone else has written since: two numbers for the same thing.
+    /// Another client has written since: two numbers for the same error.
     pub const WRONG_SEQUENCE: [u32; 2] = [10071, 10164];
 
-    /// The number of a refusal.
+    /// The number of the error.
     pub const fn err_code(&self) -> Option<u32> {
         match self {
             ApiError::Refused { err_code, .. } => Some(*err_code),
@@ -55,7 +55,7 @@ impl fmt::Display for ApiError {
         match self {
             ApiError::Refused { err_code, description } => write!(f, "{description} ({err_code})"),
             ApiError::NotABucket(why) => write!(f, "the stream is no bucket: {why}"),
-            ApiError::Unreadable(why) => write!(f, "the bus gave an answer that cannot be read: {why}"),
+            ApiError::Unreadable(why) => write!(f, "unreadable reply: {why}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Direct get in batches: many messages for one request, on servers of 2.11 and newer.
+//! Direct get in batches: many messages for one call, on nats-server 2.11 and newer.
 //!
 //! The answer is the messages, then one that says how it ended. What the bus says of a message comes as headers behind
 //! those that were stored with it. Whoever wrote a message can put the same names there, so the last of a name counts,
@@ -12,10 +12,21 @@ use crate::kv::Message;
 use crate::message::{Headers, Request};
 use serde::Serialize;
 
-/// How many bytes of messages one answer brings, about.
+/// The approximate size of the messages of one reply, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Asks for the newest messages of `keys`.
+/// Requests the newest messages of `keys`.
+///
+/// ```
+/// use mesh_jetstream::{bucket::Kv, direct_get};
+///
+/// let request = direct_get::get(Kv::new("settings"), &["attic.web", "cellar.db"]);
+/// assert_eq!(request.subject, "$JS.API.DIRECT.GET.KV_settings");
+/// assert_eq!(
+///     String::from_utf8(request.body).unwrap(),
+///     r#"{"multi_last":["$KV.settings.attic.web","$KV.settings.cellar.db"],"batch":2,"max_bytes":1048576}"#
+/// );
+/// ```
 pub fn get(bucket: Kv<'_>, keys: &[&str]) -> Request {
     #[derive(Serialize)]
     struct Body {
@@ -47,10 +58,10 @@ fn request(bucket: Kv<'_>, body: &impl Serialize) -> Request {
     }
 }
 
-/// One message of an answer.
+/// One message of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// A message: of the keys that were named the newest, else the next that is still there.
+    /// A message: the newest of a named key, or the next one in the stream.
     Message {
         /// The message.
         message: Message,
@@ -59,14 +70,14 @@ pub enum Part {
     },
     /// The end.
     End {
-        /// How many messages were left out because the answer had enough bytes.
+        /// How many messages were omitted because the reply reached its size.
         left_out: u64,
         /// The sequence of the message sent before it.
         after: u64,
-        /// The last sequence of the bucket as the server that answered knows it, if it says so.
+        /// The last sequence of the bucket that the replying server knows, if it reports one.
         up_to: Option<u64>,
     },
-    /// The answer is of no use: why.
+    /// The reply is unusable: why.
     Unusable(String),
 }
 
@@ -155,7 +166,7 @@ fn text(value: &[u8]) -> String {
 fn number(name: &str, value: Option<&[u8]>) -> Result<u64, String> {
     let value = value.ok_or_else(|| format!("the header {name} is missing"))?;
     let digits = std::str::from_utf8(value).ok();
-    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| format!("the header {name} is no number"))
+    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| format!("the header {name} is not a number"))
 }
 
 #[cfg(test)]

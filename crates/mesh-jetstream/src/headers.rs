@@ -1,10 +1,10 @@
-//! Headers of a stored message. A bucket may be read in two ways, and both must find the same in them: repeated equal
-//! values count once, a line that begins with white space continues the one before.
+//! Headers of a stored message. Both ways to read a bucket must interpret them alike: repeated equal values count
+//! once, and a line that begins with white space continues the previous one.
 
-/// The header that says what a write did to its key.
+/// The header with the operation of a write.
 pub(crate) const OPERATION: &str = "KV-Operation";
 
-/// The header of a marker that the server put in the place of a message.
+/// The header of a marker that the server stored in place of a message.
 pub(crate) const MARKER: &str = "Nats-Marker-Reason";
 
 /// What every block starts with.
@@ -59,7 +59,7 @@ pub(crate) struct StoredHeaders {
 }
 
 impl StoredHeaders {
-    /// Reads a block; one without bytes is none at all.
+    /// Parses a block. An empty block has no headers.
     pub(crate) fn read(block: &[u8]) -> Self {
         let mut read = StoredHeaders::default();
         if is_plain(block) {
@@ -97,12 +97,12 @@ impl StoredHeaders {
         read
     }
 
-    /// Whether they say that the key is deleted.
+    /// Whether they mark the key as deleted.
     pub(crate) fn say_deleted(&self) -> bool {
         self.values(OPERATION).any(|operation| operation != "PUT") || self.values(MARKER).next().is_some()
     }
 
-    /// The values that stand under `name`.
+    /// The values of the header `name`.
     fn values(&self, name: &str) -> impl Iterator<Item = &str> {
         self.fields.iter().filter(move |(of, _)| of == name).map(|(_, value)| value.as_str())
     }

@@ -1,7 +1,6 @@
 //! Listing the keys of a bucket, page by page.
 //!
-//! Requests hold no field that one of the supported server lines does not know, because newer servers refuse unknown
-//! ones.
+//! Calls have only fields that all supported servers know, because newer servers reject unknown ones.
 
 use crate::api::{ApiError, ErrorBody, STREAM_INFO};
 use crate::bucket::Kv;
@@ -15,7 +14,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Asks for the keys of `bucket`, from the `offset`th on; only those under the token `node` if there is one.
+/// Requests the keys of `bucket`, from the `offset`th on; with `node` only those under that token.
 pub fn list(bucket: Kv<'_>, node: Option<&str>, offset: usize) -> Request {
     #[derive(Serialize)]
     struct Body {
@@ -34,23 +33,23 @@ pub fn list(bucket: Kv<'_>, node: Option<&str>, offset: usize) -> Request {
 /// One page of a bucket's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyPage {
-    /// The keys, in the bus's order; a byte that is not UTF-8 has become U+FFFD, so two may look the same.
+    /// The keys, in the server's order. Bytes that are not UTF-8 have become U+FFFD, so two keys may look the same.
     pub keys: Vec<String>,
     /// How many keys match in all.
     pub total: usize,
     /// How many subjects the stream holds, keys or not, if that was said.
     pub subjects: Option<usize>,
-    /// How many bytes a message of the bucket takes on average; 0 if that is not known.
+    /// The mean size of a message of the bucket, in bytes; 0 if unknown.
     pub mean_bytes: usize,
     /// The sequence of the bucket's last write.
     pub last_sequence: u64,
-    /// The time of the bucket's last write, in the bus's words; `None` if there never was one.
+    /// The time of the bucket's last write, as the server wrote it; `None` without a write.
     pub last_at: Option<String>,
-    /// What tells whether the bucket has changed; `None` if the bus did not say enough.
+    /// The state to compare with later; `None` if the reply has too little for it.
     pub state: Option<State>,
 }
 
-/// Reads the answer to [`list`].
+/// Parses the reply to [`list`].
 pub fn parse(bucket: Kv<'_>, body: &[u8]) -> Result<KeyPage, ApiError> {
     #[derive(Deserialize)]
     struct Body<'a> {
@@ -114,11 +113,11 @@ pub fn parse(bucket: Kv<'_>, body: &[u8]) -> Result<KeyPage, ApiError> {
     })
 }
 
-/// The names of a JSON object in their order, repeated ones too: bytes that are not UTF-8 look alike here.
+/// The field names of a JSON object in order, with repetitions: names with bytes that are not UTF-8 may look alike.
 #[derive(Default)]
 struct Subjects<'a>(Vec<Subject<'a>>);
 
-/// A subject where it stands in the answer: of 100 000 no copy is made but of the keys.
+/// A subject, borrowed from the reply: of 100 000 subjects only the keys are copied.
 #[derive(Deserialize)]
 struct Subject<'a>(#[serde(borrow)] Cow<'a, str>);
 

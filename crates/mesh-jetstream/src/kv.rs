@@ -1,7 +1,7 @@
 //! Reading and writing one key of a bucket.
 //!
-//! What is read one by one is read through the JSON API, since headers and data come as base64 there: no stored bytes,
-//! whoever wrote them, can break the connection that reads them.
+//! Single keys are read through the JSON API, where headers and data are base64-encoded: no stored bytes can break
+//! the connection that reads them.
 
 use crate::api::{ApiError, ErrorBody, MESSAGE_GET};
 use crate::bucket::Kv;
@@ -11,7 +11,7 @@ use crate::named::Named;
 use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
 
-/// Asks for the newest message of `key`.
+/// Requests the newest message of `key`.
 pub fn get(bucket: Kv<'_>, key: &str) -> Request {
     #[derive(Serialize)]
     struct Body {
@@ -49,7 +49,7 @@ pub fn put(bucket: Kv<'_>, key: &str, value: &str, expected: u64) -> Request {
     }
 }
 
-/// Marks `key` deleted under the same condition as [`put`].
+/// Marks `key` as deleted under the same condition as [`put`].
 pub fn delete(bucket: Kv<'_>, key: &str, expected: u64) -> Request {
     let mut sent = expecting(bucket, expected);
     sent.push((headers::OPERATION, "DEL".to_owned()));
@@ -59,8 +59,8 @@ pub fn delete(bucket: Kv<'_>, key: &str, expected: u64) -> Request {
 /// The longest line that every server takes, in bytes: one that takes shorter ones could hardly be used.
 const SHORT_LINE_BYTES: usize = 1024;
 
-/// Whether [`put`] and [`delete`] fit the line of the protocol in which they are sent, together with the subject of
-/// the answer. Whoever sends without one can write longer keys.
+/// Whether [`put`] and [`delete`] fit into the protocol line that sends them, together with the reply subject. A
+/// client that sends without a reply subject can write longer keys.
 pub const fn can_be_written(key: &str) -> bool {
     const BESIDE_THE_KEY: usize = 256;
     key.len() + BESIDE_THE_KEY <= SHORT_LINE_BYTES
@@ -76,13 +76,13 @@ fn expecting(bucket: Kv<'_>, sequence: u64) -> Headers {
 /// The newest message of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The subject it was written to: the bus may have matched another one than was asked for.
+    /// The subject it was written to: the server may have matched another one than requested.
     pub subject: String,
-    /// Its sequence, which is the key's revision.
+    /// Its sequence: the key's revision.
     pub sequence: u64,
-    /// When the bus stored it, in the bus's words.
+    /// When it was stored, as the server wrote it.
     pub at: String,
-    /// Whether it says that the key is deleted.
+    /// Whether it marks the key as deleted.
     pub deleted: bool,
     /// What is wrong with its headers.
     pub header_fault: Option<String>,
@@ -97,7 +97,7 @@ impl Message {
     }
 }
 
-/// Reads the answer to [`get`]: `None` if the key has no message.
+/// Parses the reply to [`get`]: `None` if the key has no message.
 pub fn parse_message(body: &[u8]) -> Result<Option<Message>, ApiError> {
     #[derive(Deserialize)]
     struct Body {
@@ -133,21 +133,21 @@ pub fn parse_message(body: &[u8]) -> Result<Option<Message>, ApiError> {
     }))
 }
 
-/// How a write ended, as far as its answer tells.
+/// The outcome of a write, as far as its reply tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteAnswer {
-    /// It is stored under this sequence.
+    /// It was stored with this sequence.
     Stored(u64),
-    /// Someone else has written the key since it was read.
+    /// Another client has written the key since it was read.
     Conflict,
-    /// It is not stored.
+    /// It was not stored.
     Refused(ApiError),
-    /// The answer does not tell.
+    /// The reply does not tell.
     Unknown(String),
 }
 
-/// Reads the acknowledgement of a [`put`] or [`delete`] in `bucket`. Other programs can make acknowledgements of their
-/// own writes come to a foreign inbox, so only one that names this bucket's stream counts.
+/// Parses the acknowledgement of a [`put`] or [`delete`] in `bucket`. Other clients can direct acknowledgements of
+/// their own writes to this inbox, so only one that names this bucket's stream counts.
 pub fn parse_write(bucket: Kv<'_>, body: &[u8]) -> WriteAnswer {
     #[derive(Deserialize)]
     struct Body {
@@ -158,7 +158,7 @@ pub fn parse_write(bucket: Kv<'_>, body: &[u8]) -> WriteAnswer {
         seq: u64,
     }
     match serde_json::from_slice(body).map(|Named(body)| body) {
-        Err(why) => WriteAnswer::Unknown(format!("the bus gave an answer that cannot be read: {why}")),
+        Err(why) => WriteAnswer::Unknown(format!("unreadable reply: {why}")),
         Ok(Body { error: Some(Named(error)), .. }) => {
             let error = ApiError::from(error);
             match error.err_code() {
@@ -166,9 +166,9 @@ pub fn parse_write(bucket: Kv<'_>, body: &[u8]) -> WriteAnswer {
                 _ => WriteAnswer::Refused(error),
             }
         }
-        Ok(Body { seq: 0, .. }) => WriteAnswer::Unknown("the bus gave no sequence".to_owned()),
+        Ok(Body { seq: 0, .. }) => WriteAnswer::Unknown("the reply has no sequence".to_owned()),
         Ok(Body { stream, .. }) if stream != bucket.stream() => WriteAnswer::Unknown(format!(
-            "the acknowledgement is of the stream {stream:?} and not of {}",
+            "the acknowledgement names the stream {stream:?} in place of {}",
             bucket.stream()
         )),
         Ok(Body { seq, .. }) => WriteAnswer::Stored(seq),

@@ -1,5 +1,5 @@
-//! Key-value buckets and JetStream as text: subjects and requests, and what the bytes of an answer say. Nothing here
-//! knows how a message gets to the bus, and whose bucket it is.
+//! Key-value buckets and JetStream as text: subjects, calls, and the parsing of replies. Nothing here knows how a
+//! message is sent, or what a bucket is for.
 
 pub mod api;
 pub mod bucket;

@@ -1,12 +1,11 @@
-//! Reading objects of the JetStream API: an array in the place of an object is refused.
+//! Parsing objects of the JetStream API: an array in place of an object is rejected.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A `T` that is written as a JSON object. Left to itself a derived reader also takes an array, field by field, and
-/// nobody on the bus means that.
+/// A `T` that is written as a JSON object. A derived parser would also accept an array, field by field.
 #[derive(Debug)]
 pub struct Named<T>(pub T);
 

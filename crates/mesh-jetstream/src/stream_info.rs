@@ -1,5 +1,5 @@
-//! Stream info (`$JS.API.STREAM.INFO`) without subjects: what a bucket holds in numbers. It is the cheapest request of
-//! all, and tells whether anything has changed.
+//! Stream info (`$JS.API.STREAM.INFO`) without subjects: a bucket in numbers. It is the cheapest call, and tells
+//! whether anything has changed.
 
 use crate::api::{ApiError, ErrorBody, STREAM_INFO};
 use crate::bucket::Kv;
@@ -8,14 +8,14 @@ use crate::message::{Headers, Request};
 use crate::named::Named;
 use serde::Deserialize;
 
-/// The state of a bucket: while it is the same, so is everything in the bucket. Each write raises the last sequence;
-/// what expires or is purged leaves that as it is, but lowers the number of messages; and a bucket that was made anew
-/// or restored has another birth or another last write.
+/// The state of a bucket: while it is unchanged, so is everything in the bucket. Each write raises the last sequence.
+/// Expiry and purges keep it, but lower the number of messages. A bucket that was recreated or restored has another
+/// creation time or another last write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
-    /// When it was made.
+    /// When it was created.
     pub created: String,
-    /// How many messages it holds.
+    /// The number of its messages.
     pub messages: u64,
     /// The sequence and the time of the oldest message that it holds.
     pub first_sequence: u64,
@@ -23,7 +23,7 @@ pub struct State {
     pub first_at: String,
     /// The sequence of its last write.
     pub last_sequence: u64,
-    /// The time of its last write, in the bus's words.
+    /// The time of its last write, as the server wrote it.
     pub last_at: String,
 }
 
@@ -32,15 +32,15 @@ pub struct State {
 pub struct StreamInfo {
     /// Its state.
     pub state: State,
-    /// How many bytes it holds.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// How many messages it keeps of each subject; less than 1 if there is no bound, or it was not said.
+    /// How many messages it keeps of each subject; less than 1 without a bound, or if not reported.
     pub history: i64,
     /// The settings by which it loses what was written.
     pub losses: Vec<String>,
 }
 
-/// Asks for the numbers of the stream of `bucket`.
+/// Requests the numbers of the stream of `bucket`.
 pub fn get(bucket: Kv<'_>) -> Request {
     Request {
         subject: format!("{STREAM_INFO}{}", bucket.stream()),
@@ -49,7 +49,7 @@ pub fn get(bucket: Kv<'_>) -> Request {
     }
 }
 
-/// Reads the answer to [`get`] for `bucket`: `None` if the bus did not say enough.
+/// Parses the reply to [`get`] for `bucket`: `None` if the reply has too little.
 pub fn parse(bucket: Kv<'_>, body: &[u8]) -> Result<Option<StreamInfo>, ApiError> {
     #[derive(Deserialize)]
     struct Body {
@@ -92,7 +92,7 @@ pub fn parse(bucket: Kv<'_>, body: &[u8]) -> Result<Option<StreamInfo>, ApiError
     Ok(info())
 }
 
-/// Reads the configuration of a stream out of an answer that describes it.
+/// Parses the configuration of a stream from a reply that describes it.
 pub fn parse_config(body: &[u8]) -> Result<serde_json::Value, ApiError> {
     #[derive(Deserialize)]
     struct Body {

@@ -1,11 +1,11 @@
 //! Subjects of NATS: tokens, joined by dots.
 
-/// Whether `token` can stand between two dots of a subject and means itself.
+/// Whether `token` is one literal token of a subject.
 pub fn is_token(token: &str) -> bool {
     !token.is_empty() && token != "*" && token != ">" && !token.contains('.')
 }
 
-/// Whether `subject` names one subject: no token is empty or a wildcard.
+/// Whether `subject` is one literal subject: no token is empty or a wildcard.
 pub fn is_literal(subject: &str) -> bool {
     subject.split('.').all(is_token)
 }

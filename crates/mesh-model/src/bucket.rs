@@ -1,16 +1,16 @@
 //! The four buckets of the mesh and the shapes of their keys.
 //!
-//! The bus enforces none of it: whatever bytes a client published are there. So a key is either parsed into its
-//! names, or it is out of shape and the reason is said.
+//! The server does not enforce any of it: a bucket holds whatever bytes a client published. So a key is either parsed
+//! into its names, or it is malformed and the reason is reported.
 
 use crate::name;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How much of a token a sentence shows, in characters.
+/// How much of a token a message shows, in characters.
 const SHOWN_CHARACTERS: usize = 64;
 
-/// A bucket of the mesh. Only [`Bucket::Registry`] is ever written by the seat.
+/// A bucket of the mesh. The seat writes only [`Bucket::Registry`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bucket {
     /// Which domain answers which kind.
@@ -27,7 +27,7 @@ impl Bucket {
     /// All buckets, in the order in which they are made and checked.
     pub const ALL: [Bucket; 4] = [Bucket::Registry, Bucket::Needs, Bucket::Applied, Bucket::Collect];
 
-    /// The buckets in which each node's own keys are.
+    /// The buckets with the nodes' own keys.
     pub const OF_NODES: [Bucket; 3] = [Bucket::Needs, Bucket::Applied, Bucket::Collect];
 
     /// The bucket's name on the bus.
@@ -40,7 +40,7 @@ impl Bucket {
         }
     }
 
-    /// What the bucket is called where only the mesh's own are meant.
+    /// The short name of the bucket in responses.
     pub const fn suffix(self) -> &'static str {
         match self {
             Bucket::Registry => "registry",
@@ -50,7 +50,7 @@ impl Bucket {
         }
     }
 
-    /// What each token of a key names, in order.
+    /// The field names of a key's tokens, in order.
     pub const fn token_names(self) -> &'static [&'static str] {
         match self {
             Bucket::Registry => &["kind"],
@@ -60,7 +60,7 @@ impl Bucket {
         }
     }
 
-    /// What one key of the bucket stands for, in words.
+    /// What one key of the bucket is, for messages.
     const fn one(self) -> &'static str {
         match self {
             Bucket::Registry => "a kind",
@@ -71,11 +71,23 @@ impl Bucket {
     }
 
     /// The names that `key` spells, as many as [`Bucket::token_names`].
+    ///
+    /// ```
+    /// use mesh_model::bucket::{Bucket, Fault};
+    ///
+    /// let names = Bucket::Collect.parse("attic.shell=3Azsh=3Anormal.web").unwrap();
+    /// assert_eq!(names, ["attic", "shell:zsh:normal", "web"]);
+    ///
+    /// let malformed = Bucket::Needs.parse("attic.web.port").unwrap_err();
+    /// assert_eq!((malformed.why, malformed.detail.as_str()), (Fault::Shape, "3 tokens where a need has 4"));
+    /// // `a` stands for itself, so `=61` is not its token.
+    /// assert_eq!(Bucket::Applied.parse("=61.web").unwrap_err().why, Fault::Token);
+    /// ```
     pub fn parse(self, key: &str) -> Result<Vec<String>, Malformed> {
         if key.contains(char::REPLACEMENT_CHARACTER) {
             return Err(Malformed::new(
                 Fault::Bytes,
-                "holds bytes that are not UTF-8, shown as U+FFFD".to_owned(),
+                "contains bytes that are not UTF-8, shown as U+FFFD".to_owned(),
             ));
         }
         let tokens: Vec<&str> = key.split('.').collect();
@@ -97,7 +109,7 @@ impl Bucket {
     }
 }
 
-/// A token for a sentence: the key that it is from stands beside it in full, and may be as long as a subject.
+/// A token for a message: the complete key is next to it, and may be as long as a subject.
 fn beginning(token: &str) -> String {
     match token.char_indices().nth(SHOWN_CHARACTERS) {
         None => token.to_owned(),
@@ -111,11 +123,11 @@ impl fmt::Display for Bucket {
     }
 }
 
-/// In which way a key or its value is malformed; the word stands in the answer.
+/// How a key or its value is malformed; the word in responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fault {
-    /// The key has more or fewer tokens than its bucket's keys have.
+    /// The key has too many or too few tokens.
     Shape,
     /// A token of the key is not the spelling of a name.
     Token,
@@ -123,13 +135,13 @@ pub enum Fault {
     Bytes,
     /// The value is not JSON.
     Json,
-    /// The message's headers cannot be read.
+    /// The message's headers cannot be parsed.
     Header,
-    /// The value is too large for an answer.
+    /// The value is too large for a response.
     Size,
 }
 
-/// What is wrong with a key or its value.
+/// A fault of a key or its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
     /// The kind of fault.
@@ -139,7 +151,7 @@ pub struct Malformed {
 }
 
 impl Malformed {
-    /// A fault of the kind `why`, told by `detail`.
+    /// A fault of the kind `why`, described by `detail`.
     pub fn new(why: Fault, detail: impl Into<String>) -> Self {
         Malformed { why, detail: detail.into() }
     }

@@ -1,5 +1,5 @@
-//! What the programs of a mesh agree on, as values and as bytes. No I/O, no clock, no randomness but what is passed
-//! in, and no word of the bus.
+//! What the programs of a mesh agree on, as values and as bytes. No I/O, no clock, no randomness except what is
+//! passed in, and no knowledge of the bus.
 //!
 //! Names, buckets and the registry stand without features. `keys` adds everything that holds a key, a digest or a
 //! signature; `format` adds the formats of files beside JSON.

@@ -1,22 +1,22 @@
 //! Names, and the one spelling that each has as a token of a key (PROTOCOL.md, "Names and tokens").
 //!
-//! A bus subject cannot hold spaces, dots or wildcards in a token, and a name may hold any of them. So every
-//! byte outside `A-Z a-z 0-9 - _ /` is spelled `=` and two upper-case hex digits. Reading accepts only that
-//! spelling: two different keys never mean the same name.
+//! A token of a subject cannot contain spaces, dots or wildcards, and a name may contain any of them. So every byte
+//! outside `A-Z a-z 0-9 - _ /` is spelled `=` and two upper-case hex digits. Only that spelling is accepted: two
+//! different keys never mean the same name.
 
 use std::fmt;
 
 /// The longest name, in bytes of UTF-8.
 pub const MAX_NAME_BYTES: usize = 255;
 
-/// Why a text is no name.
+/// Why a text is not a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotAName {
     /// It is empty.
     Empty,
     /// It is longer than [`MAX_NAME_BYTES`].
     TooLong,
-    /// It holds a control character or a line separator.
+    /// It contains a control character or a line separator.
     Control(char),
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for NotAName {
         match self {
             NotAName::Empty => f.write_str("is empty"),
             NotAName::TooLong => write!(f, "is longer than {MAX_NAME_BYTES} bytes"),
-            NotAName::Control(c) => write!(f, "holds the control character U+{:04X}", u32::from(*c)),
+            NotAName::Control(c) => write!(f, "contains the control character U+{:04X}", u32::from(*c)),
         }
     }
 }
@@ -33,23 +33,23 @@ impl fmt::Display for NotAName {
 /// Why a token is not the spelling of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadToken {
-    /// A byte that a token spells as an escape stands for itself.
+    /// A byte that must be escaped is not.
     Byte(u8),
-    /// An `=` without two upper-case hex digits behind it.
+    /// An `=` that is not followed by two upper-case hex digits.
     BadEscape,
-    /// An escape for a byte that stands for itself, such as `=61` for `a`.
+    /// An escape for a byte that needs none, such as `=61` for `a`.
     NeedlessEscape(u8),
     /// The bytes it spells are not UTF-8.
     NotUtf8,
-    /// It spells a text that is no name.
+    /// It spells a text that is not a name.
     Name(NotAName),
 }
 
 impl fmt::Display for BadToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadToken::Byte(byte) => write!(f, "holds the byte 0x{byte:02X}, which is spelled ={byte:02X}"),
-            BadToken::BadEscape => f.write_str("has a = without two upper-case hex digits behind it"),
+            BadToken::Byte(byte) => write!(f, "contains the byte 0x{byte:02X}, which is written ={byte:02X}"),
+            BadToken::BadEscape => f.write_str("has a = that is not followed by two upper-case hex digits"),
             BadToken::NeedlessEscape(byte) => {
                 write!(f, "spells ={byte:02X} for {:?}, which stands for itself", char::from(*byte))
             }
@@ -74,6 +74,15 @@ pub fn check(name: &str) -> Result<(), NotAName> {
 }
 
 /// The token that spells `name`, which the caller has checked.
+///
+/// ```
+/// use mesh_model::name::encode;
+///
+/// assert_eq!(encode("web-1/a_b"), "web-1/a_b");
+/// assert_eq!(encode("shell:zsh:normal"), "shell=3Azsh=3Anormal");
+/// assert_eq!(encode("a.b"), "a=2Eb");
+/// assert_eq!(encode("é"), "=C3=A9");
+/// ```
 pub fn encode(name: &str) -> String {
     let mut token = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -88,7 +97,16 @@ pub fn encode(name: &str) -> String {
     token
 }
 
-/// The name that `token` spells.
+/// The name that `token` spells. No other spelling of a name is accepted.
+///
+/// ```
+/// use mesh_model::name::{BadToken, decode};
+///
+/// assert_eq!(decode("shell=3Azsh=3Anormal").unwrap(), "shell:zsh:normal");
+/// assert_eq!(decode("a:b"), Err(BadToken::Byte(b':')));
+/// assert_eq!(decode("=61"), Err(BadToken::NeedlessEscape(b'a')));
+/// assert_eq!(decode("a=3a"), Err(BadToken::BadEscape));
+/// ```
 pub fn decode(token: &str) -> Result<String, BadToken> {
     let mut name = Vec::with_capacity(token.len());
     let mut bytes = token.bytes();

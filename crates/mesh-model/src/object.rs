@@ -1,22 +1,22 @@
-//! A JSON object read field by field, with repeated fields kept: `serde`'s own maps drop them without a word.
+//! A JSON object parsed field by field, with repeated fields: `serde`'s own maps drop them silently.
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The fields of one JSON object, in their order, each value as it was written.
+/// The fields of one JSON object in order, each value as written.
 #[derive(Debug)]
 pub struct Object<'a>(pub Vec<(String, &'a RawValue)>);
 
 impl<'a> Object<'a> {
-    /// Reads `text`, which must be one JSON object and nothing else.
+    /// Parses `text`, which must be exactly one JSON object.
     pub fn parse(text: &'a [u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(text)
     }
 
-    /// Reads `text` as [`Object::parse`] does, but ends at the first field that is not one of `known` or that is
-    /// repeated. A client that sends thousands of fields then costs no more than one that sends a single wrong one.
+    /// Parses `text` like [`Object::parse`], but ends at the first field that is not one of `known` or is repeated. A
+    /// client that sends thousands of fields then costs no more than one that sends a single wrong one.
     pub fn parse_known(text: &'a [u8], known: &[&str]) -> Result<Self, FieldError> {
         let mut fault = None;
         let mut deserializer = serde_json::Deserializer::from_slice(text);
@@ -32,20 +32,20 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The first field name that stands twice.
+    /// The first repeated field name.
     pub fn repeated(&self) -> Option<&str> {
         let mut earlier = BTreeSet::new();
         self.0.iter().map(|(name, _)| name.as_str()).find(|name| !earlier.insert(*name))
     }
 
-    /// The value of the field `name`, if that is a JSON string.
+    /// The value of the field `name`, if it is a JSON string.
     pub fn text(&self, name: &str) -> Option<String> {
         let (_, value) = self.0.iter().find(|(field, _)| field == name)?;
         serde_json::from_str(value.get()).ok()
     }
 }
 
-/// Why an object was not read to its end.
+/// Why an object was not parsed completely.
 #[derive(Debug)]
 pub enum FieldError {
     /// The text is not one JSON object.
@@ -89,7 +89,7 @@ impl<'de> Visitor<'de> for KnownFields<'_> {
                 continue;
             };
             *self.fault = Some(fault);
-            return Err(A::Error::custom("a field that is not read"));
+            return Err(A::Error::custom("a field that is not accepted"));
         }
         Ok(fields)
     }

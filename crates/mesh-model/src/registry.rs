@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Source<'a> {
-    /// A verb, asked on request and reply.
+    /// A verb, for requests.
     Verb {
         /// The verb's subject.
         verb: &'a str,
     },
     /// A bucket to read.
     Bucket {
-        /// The bucket's name; `<provider-module>` stands for the module that provides.
+        /// The bucket's name; `<provider-module>` is the name of the providing module.
         bucket: &'a str,
-        /// The shape of its keys: `<…>` stands for a name's token, `[…]` may be left out.
+        /// The shape of its keys: `<…>` is the token of a name, `[…]` is optional.
         key: &'a str,
     },
 }
@@ -38,13 +38,13 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// The value as it is stored in the bucket.
+    /// The value as stored in the bucket.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("an entry is strings only")
     }
 
-    /// Whether `stored` says the same. The order of fields, spacing and a final newline do not count; a repeated
-    /// field, any other field, or text that is not JSON does.
+    /// Whether `stored` has the same meaning. The order of fields, spacing and a final newline do not count; a
+    /// repeated field, any other field, or text that is not JSON does.
     pub fn says_the_same_as(&self, stored: &[u8]) -> bool {
         let json = self.to_json();
         let ours = Object::parse(json.as_bytes()).map(|object| fields(&object));
@@ -65,7 +65,7 @@ pub fn is_entry_of(kind: &str, stored: &Object<'_>) -> bool {
     })
 }
 
-/// The fields by name, if each is a string and none stands twice.
+/// The fields by name, if each is a string and none is repeated.
 fn fields(object: &Object<'_>) -> Option<BTreeMap<String, String>> {
     let fields: BTreeMap<String, String> =
         object.0.iter().map(|(name, _)| Some((name.clone(), object.text(name)?))).collect::<Option<_>>()?;
@@ -85,7 +85,7 @@ const fn placement(kind: &'static str) -> Entry<'static> {
     Entry { kind, domain: "placement", module: "mesh-controller", source: ASSIGNMENTS }
 }
 
-/// The registry, in the order in which people read it. A secret is never found in a bucket.
+/// The registry, in an order for people. A secret is never in a bucket.
 pub const ENTRIES: [Entry<'static>; 13] = [
     Entry {
         kind: "config",

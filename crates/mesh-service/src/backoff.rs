@@ -1,19 +1,19 @@
-//! Waits between tries that fail.
+//! Delays between failed attempts.
 
 use std::time::Duration;
 
-/// A wait that doubles from `first` with each failure and ends at `last`.
+/// A delay that doubles with each failure, from `first` to `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// The wait after the first failure.
+    /// The delay after the first failure.
     pub first: Duration,
-    /// The longest wait.
+    /// The longest delay.
     pub last: Duration,
 }
 
 impl Backoff {
-    /// The wait after a failure that `failures` others preceded. `jitter`, from 0 to 1, takes up to a quarter off it, so
-    /// that many programs that lost the same server do not come back as one.
+    /// The delay after a failure that followed `failures` others. `jitter`, from 0 to 1, shortens it by up to a
+    /// quarter, so that many programs that lost the same server do not return at the same moment.
     pub fn after(self, failures: u32, jitter: f64) -> Duration {
         let wait = self.first.saturating_mul(1u32.checked_shl(failures).unwrap_or(u32::MAX)).min(self.last);
         wait.mul_f64(0.95 - jitter.clamp(0.0, 1.0) / 4.0)

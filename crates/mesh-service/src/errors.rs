@@ -1,4 +1,4 @@
-//! Coded errors: a header for the tools of NATS, and a JSON body for programs.
+//! Coded errors: headers for NATS tools, and a JSON body for programs.
 
 use crate::json::json;
 use mesh_jetstream::message::Headers;
@@ -9,7 +9,7 @@ pub fn headers(code: u16, message: &str) -> Headers {
     vec![("Nats-Service-Error-Code", code.to_string()), ("Nats-Service-Error", one_line(message))]
 }
 
-/// A message as a header can hold it: one line, whatever a client or the server put into it.
+/// A message as one line for a header, whatever a client or the server put into it.
 pub fn one_line(message: &str) -> String {
     message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

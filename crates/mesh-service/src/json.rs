@@ -1,8 +1,8 @@
-//! JSON of what a service says.
+//! JSON of responses.
 
 use serde::Serialize;
 
-/// `value` as JSON. Everything that a service says is made of strings, numbers and raw JSON, so it cannot fail.
+/// `value` as JSON. Responses consist of strings, numbers and raw JSON, so it cannot fail.
 pub fn json<T: Serialize + ?Sized>(value: &T) -> String {
-    serde_json::to_string(value).expect("what a service says is text and numbers")
+    serde_json::to_string(value).expect("a response is text and numbers")
 }

@@ -1,16 +1,16 @@
-//! Limits log lines to one a minute for each topic and text, with a count of those that were left out.
+//! Limits log lines to one a minute for each topic and text, with a count of those that were suppressed.
 //!
-//! Each topic has a limit of its own, so that a client who causes one kind of line without end hides no other kind.
+//! Each topic has its own limit, so that a client that causes one kind of line without end hides no other kind.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How many texts of one topic are remembered; all further ones share one place.
+/// How many texts of one topic are remembered; all further ones share one entry.
 const MAX_TEXTS: usize = 32;
 
-/// Remembers when each line was last logged, and how often it was left out.
+/// Remembers when each line was last logged, and how often it was suppressed.
 #[derive(Debug)]
 pub struct LogLimiter<Topic> {
     topics: BTreeMap<Topic, BTreeMap<String, Logged>>,
@@ -29,8 +29,8 @@ impl<Topic> Default for LogLimiter<Topic> {
 }
 
 impl<Topic: Copy + Ord> LogLimiter<Topic> {
-    /// The line to log for `text`; `None` if a line of the same `topic` and `key` was logged within the last
-    /// minute. A topic whose texts hold what came from outside has one key for all of them.
+    /// The line to log for `text`; `None` if a line of the same `topic` and `key` was logged within the last minute.
+    /// A topic whose texts quote data from outside has one key for all of them.
     pub fn line(&mut self, topic: Topic, key: &str, text: &str, now: Duration) -> Option<String> {
         let keys = self.topics.entry(topic).or_default();
         if keys.len() >= MAX_TEXTS {

@@ -17,7 +17,7 @@ pub enum Asked {
     Monitoring,
 }
 
-/// Which reply subjects a service answers under.
+/// Which reply subjects get responses.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplyGuard {
     /// The service's name.
@@ -37,7 +37,7 @@ impl ReplyGuard {
             || prefixes.iter().any(|prefix| is_below(reply, prefix))
     }
 
-    /// Whether `prefix` can be given as a further reply prefix.
+    /// Whether `prefix` can be an additional reply prefix.
     pub fn check_prefix(&self, prefix: &str) -> Result<(), String> {
         let first = prefix.split('.').next().unwrap_or_default();
         if !is_subject(prefix)

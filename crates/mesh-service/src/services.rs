@@ -1,4 +1,4 @@
-//! The answers of the services API (ADR-32, "micro"): how the tools of NATS find a service and count its work.
+//! The responses of the services API (ADR-32, "micro"): how NATS tools find a service and count its work.
 
 use crate::identity::Identity;
 use crate::json::json;
@@ -18,7 +18,7 @@ pub struct Service {
     pub endpoint: &'static str,
     /// The subject of the verb that the endpoint answers.
     pub verb: &'static str,
-    /// The queue group in which it listens.
+    /// Its queue group.
     pub queue: &'static str,
     /// The schema id of a request.
     pub request_schema: &'static str,
@@ -26,7 +26,7 @@ pub struct Service {
     pub response_schema: &'static str,
 }
 
-/// What a monitoring subject asks.
+/// The request type of a monitoring subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Monitor {
     /// Which instances there are.
@@ -42,16 +42,16 @@ impl Monitor {
         [(Monitor::Ping, "PING"), (Monitor::Info, "INFO"), (Monitor::Stats, "STATS")];
 }
 
-/// What the verb has done so far.
+/// The statistics of the verb.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Work {
     /// Requests that came.
     pub requests: u64,
-    /// Error answers.
+    /// Error responses.
     pub errors: u64,
-    /// The last of them, in words.
+    /// The last of them, as text.
     pub last_error: String,
-    /// From a request's arrival to its answer, in all.
+    /// The total time from arrival to response.
     pub time: Duration,
 }
 
@@ -64,12 +64,12 @@ struct Head<'a> {
     metadata: Metadata,
 }
 
-/// Nothing: an object, since the standard wants one.
+/// Empty: the standard requires an object.
 #[derive(Serialize)]
 struct Metadata {}
 
 impl Service {
-    /// What `subject` asks, if it is one of the nine monitoring subjects of the instance `id`.
+    /// The request type of `subject`, if it is one of the nine monitoring subjects of the instance `id`.
     pub fn monitor(&self, subject: &str, id: &str) -> Option<Monitor> {
         let mut tokens = subject.strip_prefix("$SRV.")?.splitn(3, '.');
         let word = tokens.next()?;
@@ -86,7 +86,7 @@ impl Service {
         })
     }
 
-    /// The subject that asks which instances there are.
+    /// The subject of a ping to all instances.
     pub fn ping_subject(&self) -> String {
         format!("$SRV.PING.{}", self.name)
     }
@@ -96,12 +96,12 @@ impl Service {
         Head { r#type, name: self.name, id, version, metadata: Metadata {} }
     }
 
-    /// The answer of `instance` to `$SRV.PING`.
+    /// The response of `instance` to `$SRV.PING`.
     pub fn ping(&self, instance: &Identity) -> String {
         json(&self.head("io.nats.micro.v1.ping_response", instance))
     }
 
-    /// The answer of `instance` to `$SRV.INFO`.
+    /// The response of `instance` to `$SRV.INFO`.
     pub fn info(&self, instance: &Identity) -> String {
         #[derive(Serialize)]
         struct Info<'a> {
@@ -137,7 +137,8 @@ impl Service {
         })
     }
 
-    /// The answer of `instance` to `$SRV.STATS`. `started` is RFC 3339; `data` is the service's own counters as JSON.
+    /// The response of `instance` to `$SRV.STATS`. `started` is RFC 3339; `data` is the service's own counters as
+    /// JSON.
     pub fn stats(&self, instance: &Identity, started: &str, work: &Work, data: &RawValue) -> String {
         #[derive(Serialize)]
         struct Stats<'a> {
@@ -176,8 +177,8 @@ impl Service {
         })
     }
 
-    /// Reads somebody's answer to `$SRV.PING`: which instance they are. Anybody may send one, and what it says ends up
-    /// in responses and in the log, so only what an instance would say is taken.
+    /// Parses a ping response: the instance that sent it. Any client may send one, and its contents appear in
+    /// responses and in the log, so only plausible values are accepted.
     pub fn parse_ping(&self, body: &[u8]) -> Option<Identity> {
         #[derive(serde::Deserialize)]
         struct Pong {
@@ -194,7 +195,7 @@ impl Service {
     }
 }
 
-/// The longest id or version of another instance, in bytes. Whoever says more is no instance: a nuid has 22.
+/// The longest id or version of another instance, in bytes; a nuid has 22.
 const MAX_IDENTITY_BYTES: usize = 64;
 
 #[cfg(test)]

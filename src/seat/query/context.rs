@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How many keys are looked at in one go: whoever asks for something else meanwhile waits no longer than that takes.
+/// How many keys are processed in one slice: it bounds the delay for other requests.
 pub(in crate::seat) const SLICE: usize = 256;
 
 /// What a query needs to know to fit its response.
@@ -18,17 +18,17 @@ pub(in crate::seat) const SLICE: usize = 256;
 pub(in crate::seat) struct QueryContext {
     /// The largest body, in bytes.
     pub(in crate::seat) page_bytes: usize,
-    /// Which seat answers.
+    /// The seat that responds.
     pub(in crate::seat) seat: Identity,
     /// The buckets that may be read in bulk.
     pub(in crate::seat) bulk: BTreeSet<Bucket>,
-    /// Up to so many keys are read one by one all the same.
+    /// Up to this many keys are read one by one anyway.
     pub(in crate::seat) few_keys: usize,
-    /// What is known of the buckets.
+    /// The caches of the buckets.
     pub(in crate::seat) store: Rc<CacheStore>,
-    /// How many bytes the answer with a value of each bucket had of late, where that is known.
+    /// The recent mean size of a reply with a value, by bucket, where known.
     pub(in crate::seat) value_bytes: BTreeMap<Bucket, usize>,
-    /// The time since 1970, to count ages from.
+    /// The time since 1970, for ages.
     pub(in crate::seat) clock: Duration,
 }
 

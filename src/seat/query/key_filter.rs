@@ -1,15 +1,15 @@
-//! What a narrowed query reaches: the tokens that a key must have in certain places.
+//! Filters on keys: the tokens that a key must have at certain positions.
 
 use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
 use mesh_model::name;
 
-/// The token that each place of a bucket's keys must have, as far as a query narrows it.
+/// The required token at each position of a bucket's keys, where a query filters it.
 #[derive(Debug)]
 pub(super) struct KeyFilter(Vec<Option<String>>);
 
 impl KeyFilter {
-    /// What `ask` reaches in `bucket`. Filters are names, encoded like any other: none is ever a pattern.
+    /// The filter of `ask` in `bucket`. Filters are names, encoded like any other, and never patterns.
     pub(super) fn new(bucket: Bucket, ask: &Ask) -> Self {
         let filter = |field: &&str| match *field {
             "node" => ask.node.as_deref(),
@@ -21,7 +21,7 @@ impl KeyFilter {
         KeyFilter(bucket.token_names().iter().map(|field| filter(field).map(name::encode)).collect())
     }
 
-    /// Whether `key` is within reach. A malformed key is if it has a token in each narrowed place, and the right one.
+    /// Whether the filter selects `key`. It selects a malformed key if its tokens at the filtered positions match.
     pub(super) fn holds(&self, key: &str) -> bool {
         let mut tokens = key.split('.');
         self.0.iter().all(|filter| {
@@ -31,8 +31,7 @@ impl KeyFilter {
     }
 }
 
-/// The token that the keys of one node begin with, if the query is narrowed to one: the bus itself can list
-/// those alone.
+/// The node's token, if the query is for one node: JetStream can list only its keys.
 pub(super) fn node_token(ask: &Ask) -> Option<String> {
     ask.node.as_deref().map(name::encode)
 }

@@ -1,4 +1,4 @@
-//! The entries of one bucket, narrowed and paged: `registry`, `needs`, `applied`, `collect` and `gaps`.
+//! The entries of one bucket, filtered and paged: `registry`, `needs`, `applied`, `collect` and `gaps`.
 
 use super::key_filter::KeyFilter;
 use crate::seat::call::{Budget, Call, Tag};
@@ -19,15 +19,15 @@ use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How many keys, and how many bytes of values, a page looks at: bounds the work of one request whatever the bucket
-/// holds, deleted keys and values that no answer can hold included.
+/// How many keys, and how many bytes of values, a page reads: it bounds the work of one request, including deleted
+/// keys and values that are too large for a response.
 const MAX_KEYS_OF_A_PAGE: usize = 4096;
 const MAX_BYTES_OF_A_PAGE: usize = 8 * 1024 * 1024;
 
-/// How many keys a page looks at that has found nothing by then. It says where to go on all the same.
+/// How many keys a page reads if none matches. It has a `next` then, too.
 const MAX_KEYS_WITHOUT_MATCH: usize = 2 * MAX_KEYS_OF_A_PAGE;
 
-/// A page of entries being gathered.
+/// A page that is being filled.
 #[derive(Debug)]
 pub(in crate::seat) struct PageQuery {
     ask: Ask,
@@ -35,25 +35,25 @@ pub(in crate::seat) struct PageQuery {
     bucket: Bucket,
     key_filter: KeyFilter,
     stage: Stage,
-    /// For `gaps`: the kinds that the registry answers.
+    /// For `gaps`: the kinds in the registry.
     answered_kinds: BTreeSet<String>,
     page: Page,
-    /// The keys that the cache does not know all of, and those behind them.
+    /// Keys whose values are not cached, and all keys after the first such key.
     chosen: Vec<String>,
-    /// Whether there is more of the cache to look at.
+    /// Whether the cache has more keys to read.
     busy: bool,
-    /// How many keys it has taken.
+    /// How many keys it has read.
     keys: usize,
-    /// How many bytes of values it has looked at.
+    /// How many bytes of values it has read.
     bytes: usize,
-    /// What is known of the registry, from queries before or from this one.
+    /// The registry snapshot, from earlier queries or from this one.
     registry: Option<Rc<Snapshot>>,
     pub(super) outcome: Option<Result<String, Refusal>>,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// For `gaps`: reading which kinds are answered.
+    /// For `gaps`: reading the kinds of the registry.
     Kinds(BucketReader),
     /// Reading the entries.
     Entries(BucketReader),
@@ -139,7 +139,7 @@ impl PageQuery {
         }
     }
 
-    /// Whether there is more to do without hearing anything.
+    /// Whether there is more to do without a reply.
     pub(super) const fn is_busy(&self) -> bool {
         self.busy
     }
@@ -155,13 +155,12 @@ impl PageQuery {
         self.registry = reader.learned().or_else(|| self.registry.take());
     }
 
-    /// Gives up what is known of the registry now.
+    /// Returns the registry snapshot.
     pub(super) const fn take_registry(&mut self) -> Option<Rc<Snapshot>> {
         self.registry.take()
     }
 
-    /// Ends the page before the first key that is still unread. So whoever follows `next` gets on, however slow the
-    /// bus is.
+    /// Ends the page before the first unread key, so that following `next` makes progress on a slow bus, too.
     pub(super) fn cut_short(&mut self) {
         let stage = mem::replace(&mut self.stage, Stage::Done);
         if let Stage::Entries(reader) = &stage
@@ -191,7 +190,7 @@ impl PageQuery {
         self.outcome = Some(outcome);
     }
 
-    /// Goes on as far as what has been heard allows, for a slice.
+    /// Continues for one slice, as far as the replies allow.
     pub(super) fn poll(&mut self) {
         self.busy = false;
         let mut looked_at = 0;
@@ -271,7 +270,7 @@ impl PageQuery {
         }
     }
 
-    /// Takes what was found under `key`; `false` if the page ends before it.
+    /// Handles what was found under `key`; `false` if the page ends before it.
     fn take(&mut self, key: &str, found: &Found) -> bool {
         self.keys += 1;
         if self.has_looked_enough() && self.page.end_before(key) || !self.add(key, found) {
@@ -281,7 +280,7 @@ impl PageQuery {
         true
     }
 
-    /// Whether the page has looked at enough.
+    /// Whether the page has reached its bounds.
     fn has_looked_enough(&self) -> bool {
         let most = if self.page.is_empty() { MAX_KEYS_WITHOUT_MATCH } else { MAX_KEYS_OF_A_PAGE };
         self.keys > most || self.bytes > MAX_BYTES_OF_A_PAGE
@@ -303,7 +302,7 @@ impl PageQuery {
             }
             (Ok(names), Found::Message(message)) => self.add_entry(key, &names, message),
             (Ok(_), Found::Unnameable) => {
-                let malformed = Malformed::new(Fault::Token, "the bus gave another key's message for it");
+                let malformed = Malformed::new(Fault::Token, "NATS returned a message for a different key");
                 self.page.add(key, None, vec![MalformedEntry::new(key, &malformed, None).to_json()])
             }
             (Err(malformed), found) => {
@@ -333,7 +332,8 @@ impl PageQuery {
         if !self.page.could_hold(key, bytes) {
             entry.value = Value::None;
             rendered = entry.to_json();
-            let detail = format!("the value has {} bytes, more than an answer can hold", message.value.len());
+            let detail =
+                format!("the value has {} bytes, more than a response can hold", message.value.len());
             complaints.push(complain(Malformed::new(Fault::Size, detail)));
         }
         self.page.add(key, Some(rendered), complaints)
@@ -341,8 +341,8 @@ impl PageQuery {
 
     fn answer(&mut self, reader: &BucketReader) {
         let as_of = json(&reader.as_of());
-        // A page that found no gap and leaves a rest unread has not shown that there is none. Nor has one that found
-        // a key which cannot be read: whatever it was meant to ask for is not filled.
+        // A page that found no gap but did not read all keys has not shown that there is none. Neither has one with a
+        // malformed key: the need that it was meant to state is not filled.
         let ok = (self.ask.what == What::Gaps)
             .then(|| self.page.has_no_entries() && !self.page.has_malformed() && !self.page.leaves_rest());
         let body = self.page.to_json(self.ask.what, ok, &as_of, &self.context.seat);

@@ -1,6 +1,6 @@
-//! The questions that no single bucket answers: `drift`, `nodes` and `collections`. Each reads the buckets that it
-//! needs one after the other, and keeps a row for each thing that it speaks of. When a key was written last is all that
-//! it wants to know; values are read only where there is no other way.
+//! Mesh-wide reports that join several buckets: `drift`, `nodes` and `collections`. Each reads its buckets one after
+//! the other and keeps one row per result. It needs only the last write of each key; values are read only if there is
+//! no other way.
 //!
 //! Surveys that differ only in which rows they show share the work: one walk through the rows makes all their pages.
 
@@ -31,7 +31,7 @@ use time::OffsetDateTime;
 /// How many bytes the rows of a survey take at most.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
-/// A survey of several buckets.
+/// A report over several buckets.
 #[derive(Debug)]
 pub(in crate::seat) struct Report {
     /// What is asked, whichever rows are shown.
@@ -71,22 +71,22 @@ struct Shown {
     is_full: bool,
 }
 
-/// What a survey counts. Rows are known by their places: tokens as keys have them.
+/// What a report aggregates. Rows are known by their places: tokens as keys have them.
 trait Aggregate: fmt::Debug + Send {
     /// The buckets that it reads, in order.
     fn buckets(&self) -> &'static [Bucket];
 
-    /// Whether a key with these names makes a difference.
+    /// Whether a key with these names counts.
     fn concerns(&self, _bucket: Bucket, _names: &[String]) -> bool {
         true
     }
 
-    /// Whether a module's name narrows which keys are read, or only which rows are shown.
+    /// Whether a module filter selects the keys that are read, or only the rows that are shown.
     fn narrows_keys_by_module(&self) -> bool {
         true
     }
 
-    /// Takes a key that is there, or, if `deleted`, the mark that it no longer is; and the time of that write.
+    /// Adds a key, or its deletion marker if `deleted`, with the time of that write.
     fn take(&mut self, bucket: Bucket, key: &str, names: &[String], at: Time, deleted: bool);
 
     /// Takes a key that is malformed.
@@ -102,16 +102,16 @@ trait Aggregate: fmt::Debug + Send {
     fn row(&self, place: &str, ask: &Ask, now: Duration) -> Option<Box<dyn Row + '_>>;
 }
 
-/// One entry of the answer.
+/// One entry of the response.
 trait Row {
-    /// Whether it is as it should be.
+    /// Whether it is ok.
     fn is_ok(&self) -> bool;
 
     /// The entry as JSON.
     fn to_json(&self) -> String;
 }
 
-/// A time of the bus: to compare, and to show in its own words. Nanoseconds since 1970.
+/// A time of the server: parsed to compare, and as written. Nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Time(i64);
 
@@ -209,7 +209,7 @@ impl Report {
         self.reader.as_ref().is_some_and(BucketReader::waits_for_bulk)
     }
 
-    /// Whether there is more to do without hearing anything.
+    /// Whether there is more to do without a reply.
     pub(super) const fn is_busy(&self) -> bool {
         matches!(self.stage, Stage::Counting | Stage::Walking)
     }
@@ -238,7 +238,7 @@ impl Report {
         self.outcomes = (0..self.pages.len()).map(|at| (at, Err(refusal.clone()))).collect();
     }
 
-    /// Goes on as far as what has been heard allows, for a slice.
+    /// Continues for one slice, as far as the replies allow.
     pub(super) fn poll(&mut self) {
         if self.stage == Stage::Walking {
             return self.walk();
@@ -405,7 +405,7 @@ impl Shown {
 /// The malformed keys of a survey: the first that a page can list are kept.
 #[derive(Debug, Default)]
 struct Malformed {
-    /// By place. One place more than a page lists, so that the page knows that there is more.
+    /// By place. One more than a page lists, so that the page knows that there is more.
     first: BTreeMap<String, Alike>,
 }
 
@@ -420,7 +420,7 @@ struct Alike {
 const MAX_ALIKE: usize = 16;
 
 impl Malformed {
-    /// Takes a malformed key. It is kept if it stands behind `after` and is among the first that do.
+    /// Adds a malformed key. It is kept if it is among the first ones after `after`.
     fn take(&mut self, key: &str, after: Option<&str>, complain: impl FnOnce() -> String) {
         let is_behind_page = self.first.len() > MAX_MALFORMED_LISTED
             && self.first.keys().next_back().is_some_and(|last| key > last.as_str());

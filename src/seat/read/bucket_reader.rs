@@ -1,7 +1,7 @@
-//! One bucket read from end to end: its keys, then the values of those that the question picks.
+//! Reads one bucket: its keys, then the values of those that the query picks.
 //!
-//! Where it may be read in bulk, its keys come from its index, which is followed to the bucket's end first, and with
-//! them what the index knows of each. Everywhere else the keys are listed, and the values read one by one.
+//! If the bucket may be read in bulk, the keys come from its cache, which is brought up to date first, with whatever
+//! the cache has of each. Otherwise the keys are listed, and the values are read one by one.
 
 use super::cache::{CacheStore, Entry};
 use super::catch_up::{CatchUp, Uncacheable};
@@ -28,23 +28,23 @@ use std::vec;
 /// How many keys of a list are read before more are listed.
 const KEYS_AT_A_TIME: usize = 32 * 1024;
 
-/// How many bytes the answer with a short value has, such as those of the registry.
+/// The size of a reply with a short value, such as those of the registry, in bytes.
 const SHORT_ANSWER_BYTES: usize = 512;
 
-/// How many bytes a message has at most, on average, where values are read in batches.
+/// The largest mean message size for which values are read in batches, in bytes.
 const MAX_BYTES_IN_BATCHES: usize = 4 * 1024;
 
-/// How many keys are taken out of an index at a time.
+/// How many keys are taken from a cache at a time.
 const CHUNK: usize = 1024;
 
-/// A bucket being read.
+/// A bucket that is being read.
 #[derive(Debug)]
 pub(in crate::seat) struct BucketReader {
     bucket: Bucket,
     value_bytes: Option<usize>,
-    /// How many bytes a message of the bucket has on average; 0 if that is not known.
+    /// The mean size of a message of the bucket, in bytes; 0 if unknown.
     mean_bytes: usize,
-    /// More keys than these are read in bulk.
+    /// More keys than this are read in bulk.
     in_bulk: Option<usize>,
     store: Rc<CacheStore>,
     stage: Stage,
@@ -59,7 +59,7 @@ pub(in crate::seat) struct BucketReader {
     passed: Option<String>,
     as_of: AsOf,
     state: Option<State>,
-    /// What an earlier scan has found, which counts if the bucket has not changed since.
+    /// The snapshot of an earlier read, valid if the bucket has not changed since.
     snapshot: Option<Rc<Snapshot>>,
     builder: Option<SnapshotBuilder>,
     total: usize,
@@ -68,10 +68,10 @@ pub(in crate::seat) struct BucketReader {
 
 #[derive(Debug)]
 enum Stage {
-    /// Somebody else has the bucket's index.
+    /// Another query has the cache.
     Queueing,
     CatchingUp(CatchUp),
-    /// Looking whether the bucket is as it is known.
+    /// Checking whether the snapshot is still valid.
     Looking {
         asked: bool,
     },
@@ -82,7 +82,7 @@ enum Stage {
     Reading(ValueReader),
     Telling {
         catch_up: CatchUp,
-        /// The last key that was taken out of the index.
+        /// The last key that was taken from the cache.
         after: Option<String>,
         with_values: bool,
         chunk: vec::IntoIter<(String, Entry)>,
@@ -90,22 +90,22 @@ enum Stage {
     Recalling(VecDeque<(String, Found)>),
 }
 
-/// What a scan has come to.
+/// The progress of a read.
 #[derive(Debug)]
 pub(in crate::seat) enum Step {
-    /// Nothing before more is heard.
+    /// Nothing until the next reply.
     Waiting,
-    /// The keys were listed; [`Scan::pick`] says which of them to read.
+    /// The keys were listed; [`Scan::pick`] chooses which of them to read.
     Listed,
-    /// The keys are in the index; [`Scan::tell`] says behind which of them to begin.
+    /// The keys are in the cache; [`Scan::tell`] sets after which of them to start.
     Cached,
-    /// The next key of the index, in order, and what that knows of it.
+    /// The next key of the cache, in order, with what the cache has of it.
     Entry(String, Entry),
-    /// There are no more keys in the index. [`Scan::read`] says which of them to read, if any.
+    /// There are no more keys in the cache. [`Scan::read`] chooses which of them to read, if any.
     Told,
-    /// The next key, in order, and what is under it.
+    /// The next key, in order, with what was found under it.
     Key(String, Found),
-    /// There is nothing more to read.
+    /// The read is complete.
     End,
 }
 
@@ -121,11 +121,11 @@ impl BucketReader {
         in_bulk: Option<usize>,
         store: Rc<CacheStore>,
     ) -> Self {
-        // The bus itself lists the few keys of one node.
+        // JetStream lists the few keys of one node itself.
         let follows = in_bulk.is_some() && node_token.is_none();
         let mut reader = BucketReader {
             bucket,
-            // Nobody but the seat writes there, as long as its rights are what they should be.
+            // Only the seat writes there, if the permissions are correct.
             value_bytes: value_bytes.or((bucket == Bucket::Registry).then_some(SHORT_ANSWER_BYTES)),
             mean_bytes: 0,
             in_bulk,
@@ -153,7 +153,7 @@ impl BucketReader {
     pub(in crate::seat) fn of_registry(snapshot: Option<Rc<Snapshot>>, after: Option<&str>) -> Self {
         let reader = BucketReader::new(Bucket::Registry, None, after, None, None, Rc::default());
         let stage = if snapshot.is_some() { Stage::Looking { asked: false } } else { reader.stage };
-        // A part of the bucket is not worth knowing.
+        // A part of the bucket makes no snapshot.
         let builder = after.is_none().then(SnapshotBuilder::default);
         BucketReader { stage, snapshot, builder, ..reader }
     }
@@ -162,7 +162,7 @@ impl BucketReader {
         self.bucket
     }
 
-    /// The state of the bucket that its keys were taken from.
+    /// The state of the bucket when its keys were listed.
     pub(in crate::seat) fn as_of(&self) -> AsOf {
         self.as_of.clone()
     }
@@ -172,7 +172,7 @@ impl BucketReader {
         self.state.as_ref()
     }
 
-    /// The first key whose value has not been given.
+    /// The first key whose value was not returned yet.
     pub(in crate::seat) fn first_unread(&self) -> Option<String> {
         match &self.stage {
             Stage::Reading(values) => values.first_unread().map(str::to_owned),
@@ -190,7 +190,7 @@ impl BucketReader {
         self.passed.as_deref().filter(|_| is_listing)
     }
 
-    /// How far it is, in words.
+    /// Its progress, as text.
     pub(in crate::seat) fn progress(&self) -> String {
         match &self.stage {
             Stage::CatchingUp(catch_up) => catch_up.progress(),
@@ -222,7 +222,7 @@ impl BucketReader {
         }
     }
 
-    /// Takes the answer to the request of `slot`.
+    /// Handles the reply for `slot`.
     pub(in crate::seat) fn on_reply(&mut self, tag: Tag, body: Result<&[u8], Cause>) -> Result<(), Cause> {
         match (&mut self.stage, tag) {
             (Stage::CatchingUp(catch_up), Tag::Look) => {
@@ -269,7 +269,7 @@ impl BucketReader {
         }
     }
 
-    /// Takes a part of the answer to a request in bulk; the error says why that is given up.
+    /// Handles a part of a bulk reply; the error says why the bulk read is given up.
     pub(in crate::seat) fn on_part(&mut self, tag: Tag, part: Part, now: Duration) -> Result<(), String> {
         match (&mut self.stage, tag) {
             (Stage::CatchingUp(catch_up), Tag::Batch(_)) => match catch_up.on_part(part, now) {
@@ -305,7 +305,7 @@ impl BucketReader {
         }
     }
 
-    /// Reads one by one from now on.
+    /// Reads key by key from now on.
     pub(in crate::seat) fn leave_bulk(&mut self) {
         self.in_bulk = None;
         match &mut self.stage {
@@ -315,7 +315,7 @@ impl BucketReader {
         }
     }
 
-    /// Whether it waits for the connection for reads in bulk, or for its turn there.
+    /// Whether it waits for the connection for bulk reads, or for its turn there.
     pub(in crate::seat) fn waits_for_bulk(&self) -> bool {
         match &self.stage {
             Stage::CatchingUp(catch_up) => catch_up.is_to_read(),
@@ -335,7 +335,7 @@ impl BucketReader {
         self.stage = Stage::Listing;
     }
 
-    /// The bucket is found in this state, if that was said.
+    /// The bucket has this state, if it was reported.
     fn looked(&mut self, state: Option<State>) {
         let snapshot = self.snapshot.as_ref().filter(|snapshot| snapshot.is_of(state.as_ref()));
         match snapshot.zip(state) {
@@ -348,7 +348,7 @@ impl BucketReader {
         }
     }
 
-    /// What there is by now.
+    /// The next step.
     pub(in crate::seat) fn poll(&mut self) -> Step {
         match &mut self.stage {
             Stage::CatchingUp(catch_up) if catch_up.is_at_the_end() => {
@@ -435,7 +435,7 @@ impl BucketReader {
 
     fn expect_values_of(&mut self, mean_bytes: usize) {
         self.mean_bytes = mean_bytes;
-        // Values come in base64. That of many is known before any of them is asked for.
+        // Values are base64-encoded. The sizes of many are known before they are requested.
         let mean = (mean_bytes > 0).then_some(mean_bytes / 3 * 4 + SHORT_ANSWER_BYTES);
         self.value_bytes = self.value_bytes.max(mean);
     }
@@ -488,7 +488,7 @@ impl BucketReader {
             return;
         }
         if is_last && self.picked.len() < self.total || !is_last && self.lister.is_none() {
-            // A part of the bucket is not worth knowing.
+            // A part of the bucket makes no snapshot.
             self.builder = None;
         }
         if self.lister.is_some() && self.picked.len() < KEYS_AT_A_TIME {
@@ -504,17 +504,17 @@ impl BucketReader {
         self.read(keys);
     }
 
-    /// Reads these keys, which are in order.
+    /// Reads these keys, which are sorted.
     pub(in crate::seat) fn read(&mut self, keys: Vec<String>) {
         self.total = keys.len();
-        // A batch comes in the order of the writes: many of its values may have to wait for one that is missing.
+        // A batch arrives in stream order: many of its values may have to wait for a missing one.
         let are_short = self.mean_bytes <= MAX_BYTES_IN_BATCHES;
         let in_batches = are_short && self.in_bulk.is_some_and(|few| keys.len() > few);
         let batches_since = in_batches.then_some(self.as_of.sequence);
         self.stage = Stage::Reading(ValueReader::new(self.bucket, keys, self.value_bytes, batches_since));
     }
 
-    /// What this scan, now that it is at its end, has found that the next one may count on.
+    /// The snapshot of this complete read, for the next one.
     pub(in crate::seat) fn learned(&mut self) -> Option<Rc<Snapshot>> {
         let builder = self.builder.take()?;
         let whole = matches!(&self.stage, Stage::Reading(values) if values.is_done());

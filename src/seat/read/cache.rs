@@ -1,5 +1,4 @@
-//! What is known of each bucket from questions before: which keys there are, when each was last written, and its value
-//! if that is short.
+//! Per-bucket cache of keys, revisions, times and short values.
 //!
 //! A cache speaks of the time up to which its bucket has been followed. It is never answered from as it is: whoever
 //! uses it follows the bucket to its end first (`catch_up.rs`). One question at a time has it, the others wait; so a
@@ -20,7 +19,7 @@ use std::rc::Rc;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// How a key was written last.
+/// The last write of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::seat) struct Standing {
     /// The sequence of that write.
@@ -32,13 +31,13 @@ pub(in crate::seat) struct Standing {
 }
 
 impl Standing {
-    /// How the key of this message was written last; `None` if its time cannot be read.
+    /// The write of this message; `None` if its time cannot be parsed.
     pub(in crate::seat) fn of(message: &Message) -> Option<Self> {
         let at = read_time(&message.at)?;
         Some(Standing { sequence: message.sequence, at, deleted: message.deleted })
     }
 
-    /// The same of what was found under a key; `None` if that was nothing.
+    /// The write of what was found under a key; `None` if nothing was found.
     pub(in crate::seat) fn of_found(found: &Found) -> Option<Self> {
         match found {
             Found::Message(message) => Standing::of(message),
@@ -63,16 +62,16 @@ const MAX_BYTES_WITH_VALUES: usize = 40 * 1024 * 1024;
 /// How many of the newest writes are at hand.
 const NEWEST: usize = 8;
 
-/// What an index knows of a key.
+/// A cached key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::seat) struct Entry {
-    /// How it was written last.
+    /// Its last write.
     pub(in crate::seat) standing: Standing,
     value: Option<Vec<u8>>,
 }
 
 impl Entry {
-    /// What is under this key, whose entry it is, if that is known.
+    /// Its value, if cached.
     pub(in crate::seat) fn found(self, bucket: Bucket, key: &str) -> Option<Found> {
         // Read one by one it could not be told from others; both ways of reading give the same answer.
         if !is_nameable(key) {
@@ -89,12 +88,12 @@ impl Entry {
     }
 }
 
-/// Reads a time as the bus gives it.
+/// Parses a time as the server writes it.
 pub(in crate::seat) fn read_time(words: &str) -> Option<OffsetDateTime> {
     OffsetDateTime::parse(words, &Rfc3339).ok()
 }
 
-/// A time as the bus gives it: the fraction of a second without zeros at its end, as RFC 3339 has it.
+/// Formats a time as the server does: RFC 3339, with a fraction without zeros at its end.
 pub(in crate::seat) fn words(at: OffsetDateTime) -> String {
     at.format(&Rfc3339).expect("a time that was read from four digits of a year")
 }
@@ -180,10 +179,10 @@ pub(in crate::seat) struct Write {
     pub(in crate::seat) standing: Standing,
 }
 
-/// What is known of one bucket.
+/// The cache of one bucket.
 #[derive(Debug, Default)]
 pub(in crate::seat) struct BucketCache {
-    /// When the bucket was made that it speaks of.
+    /// The creation time of the bucket.
     created: String,
     up_to: u64,
     /// The newest writes that are known, each key once, the oldest first.
@@ -203,7 +202,7 @@ pub(in crate::seat) struct BucketCache {
 }
 
 impl BucketCache {
-    /// The sequence up to which the bucket has been followed.
+    /// The sequence up to which it is valid.
     pub(in crate::seat) const fn up_to(&self) -> u64 {
         self.up_to
     }
@@ -213,7 +212,7 @@ impl BucketCache {
         &self.newest
     }
 
-    /// How many keys it knows, deleted ones whose markers are there included.
+    /// The number of its keys, including deleted ones whose markers still exist.
     pub(in crate::seat) fn len(&self) -> u64 {
         self.keys.len() as u64
     }
@@ -223,7 +222,7 @@ impl BucketCache {
         self.keys.len() > MAX_CACHED_KEYS
     }
 
-    /// Forgets every key: nothing is known of what was written up to here.
+    /// Clears it.
     pub(in crate::seat) fn clear(&mut self, up_to: u64) {
         let BucketCache { created, room_for_values, pace, .. } = mem::take(self);
         *self = BucketCache { created, up_to, room_for_values, pace, ..BucketCache::default() };
@@ -238,7 +237,7 @@ impl BucketCache {
         }
     }
 
-    /// Takes the last write of a key, in the order in which they were written.
+    /// Adds the last write of a key, in stream order.
     pub(in crate::seat) fn take(&mut self, key: &str, standing: Standing, value: Option<&[u8]>) {
         self.proven = None;
         self.up_to = standing.sequence;
@@ -289,17 +288,17 @@ impl BucketCache {
     }
 }
 
-/// What is kept of the buckets between questions.
+/// The caches of all buckets, kept between queries.
 #[derive(Debug, Default)]
 pub(in crate::seat) struct CacheStore {
     caches: RefCell<BTreeMap<Bucket, Place>>,
     /// With which key, and at which offset, a page began of the list of a bucket that has several.
     offsets: RefCell<BTreeMap<Bucket, (String, usize)>>,
-    /// The buckets that cannot be followed, and why.
+    /// The buckets that cannot be cached, and why.
     uncacheable: RefCell<BTreeMap<Bucket, &'static str>>,
 }
 
-/// The place of an index on the shelf.
+/// The place of a cache in the store.
 #[derive(Debug)]
 enum Place {
     Kept(Box<BucketCache>),
@@ -317,7 +316,7 @@ impl Place {
 }
 
 impl CacheStore {
-    /// The index of `bucket`, unless somebody else has it.
+    /// Leases the cache of `bucket`, unless another query has it.
     pub(in crate::seat) fn lease(self: &Rc<Self>, bucket: Bucket) -> Option<Lease> {
         let mut caches = self.caches.borrow_mut();
         if matches!(caches.get(&bucket), Some(Place::Leased(_))) {
@@ -331,7 +330,7 @@ impl CacheStore {
         Some(Lease { store: Rc::clone(self), bucket, cache })
     }
 
-    /// Forgets all indexes that nobody has.
+    /// Drops all caches that are not leased.
     pub(in crate::seat) fn clear(&self) {
         self.caches.borrow_mut().retain(|_, place| matches!(place, Place::Leased(_)));
     }
@@ -347,23 +346,23 @@ impl CacheStore {
         offsets.get(&bucket).filter(|(first, _)| first.as_str() <= after).map_or(0, |(_, offset)| *offset)
     }
 
-    /// Notes that `bucket` cannot be followed for a while.
+    /// Records that `bucket` cannot be cached for a while.
     pub(in crate::seat) fn note_uncacheable(&self, bucket: Bucket, why: &'static str) {
         self.uncacheable.borrow_mut().insert(bucket, why);
     }
 
-    /// The buckets of which that was noted since the last call.
+    /// The buckets that were recorded since the last call, with the reasons.
     pub(in crate::seat) fn take_uncacheable(&self) -> BTreeMap<Bucket, &'static str> {
         self.uncacheable.take()
     }
 
-    /// Whether no index is kept.
+    /// Whether there is no cache.
     pub(in crate::seat) fn is_empty(&self) -> bool {
         self.caches.borrow().is_empty()
     }
 }
 
-/// An index that a question has until it is dropped.
+/// A lease of a cache. Dropping it returns the cache.
 #[derive(Debug)]
 pub(in crate::seat) struct Lease {
     store: Rc<CacheStore>,

@@ -1,4 +1,4 @@
-//! A bucket followed to its end: what was written since its index was last used, in the order of the writes.
+//! Brings a cached bucket up to date.
 //!
 //! A look at the stream says how far there is to go. Then everything behind what is known is read, in parts: each
 //! message names the one before it, so what has come is known to have no gap, and is kept even if the rest never comes.
@@ -22,7 +22,7 @@ use mesh_jetstream::stream_info::{self, State, StreamInfo};
 use mesh_model::bucket::Bucket;
 use std::time::Duration;
 
-/// How many messages a part asks for. The start of each costs the server a count of all that is behind it, some
+/// How many messages a part requests. At the start of each part the server counts all messages after it, which takes
 /// milliseconds in a large bucket that was often written.
 const PART_MESSAGES: usize = 8000;
 
@@ -39,15 +39,15 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_MEAN_BYTES: u64 = 4 * 1024;
 
 /// How often something is tried again: because the bucket did not hold still for as long as a read takes, since the
-/// server that answered does not know the newest writes yet (in a cluster any server that has a copy may answer), or
-/// since what was read is not what the bucket holds.
+/// replying server does not know the newest writes yet (in a cluster any server that has a copy may answer), or since
+/// what was read is not what the bucket holds.
 const MAX_TRIES: u32 = 8;
 
-/// A bucket being followed.
+/// A cache that is being brought up to date.
 #[derive(Debug)]
 pub(in crate::seat) struct CatchUp {
     bucket: Bucket,
-    /// A bucket with no more messages is not worth it.
+    /// A bucket with at most this many messages is not cached.
     few: usize,
     lease: Lease,
     stage: Stage,
@@ -98,12 +98,12 @@ impl PartUnderWay {
     }
 }
 
-/// That a bucket is not followed.
+/// Why a bucket is not cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::seat) enum Uncacheable {
     /// This time.
     Now,
-    /// To try again would cost as much each time, for this reason.
+    /// For some time: another try would cost the same. The reason.
     ForAWhile(&'static str),
 }
 
@@ -111,7 +111,7 @@ pub(in crate::seat) enum Uncacheable {
 type Step = Result<(), Uncacheable>;
 
 impl CatchUp {
-    /// Follows `bucket`, if that has more than a `few` messages.
+    /// Catches up with `bucket`, if it has more than `few` messages.
     pub(in crate::seat) fn new(bucket: Bucket, few: usize, mut lease: Lease) -> Self {
         lease.make_room();
         CatchUp {
@@ -125,7 +125,7 @@ impl CatchUp {
         }
     }
 
-    /// The next request to send, if there is one to send now.
+    /// The next call, if there is one to send now.
     pub(in crate::seat) fn next_call(&mut self, budget: Budget) -> Option<Call> {
         let bucket = Kv::new(self.bucket.name());
         match self.stage {
@@ -171,7 +171,7 @@ impl CatchUp {
         }
     }
 
-    /// Takes what a look has shown.
+    /// Handles stream info.
     pub(in crate::seat) fn looked(&mut self, body: &[u8]) -> Result<Step, Cause> {
         let look = stream_info::parse(Kv::new(self.bucket.name()), body).map_err(Cause::Api)?;
         Ok(look.map_or(Err(Uncacheable::Now), |look| self.take_look(look)))
@@ -180,14 +180,14 @@ impl CatchUp {
     fn take_look(&mut self, look: StreamInfo) -> Step {
         let State { created, messages, first_sequence, last_sequence, .. } = &look.state;
         let is_short = look.bytes <= messages.saturating_mul(MAX_MEAN_BYTES);
-        // Where a key may have several messages, one that goes may leave an older one behind.
+        // If a key has several messages, a removal may reveal an older one.
         let is_fit =
             look.history == 1 && is_short && *messages <= MAX_CACHED_KEYS as u64 && look.bytes <= MAX_BYTES;
         if !is_fit {
             return Err(Uncacheable::Now);
         }
         let cache = &mut self.lease.cache;
-        // Keys that went without a write while the bucket never held still.
+        // Keys that disappeared without a write while the bucket kept changing.
         if cache.is_too_large() {
             cache.clear(0);
         }
@@ -249,7 +249,7 @@ impl CatchUp {
         }
         if kv::parse_message(body).map_err(Cause::Api)?.is_some() {
             self.stage = Stage::ToRead;
-            let why = "the server that answered does not know the newest writes";
+            let why = "the replying server does not know the newest writes";
             return Ok(self.try_again(Uncacheable::ForAWhile(why)));
         }
         self.lease.cache.skip_to(self.goal());
@@ -261,7 +261,7 @@ impl CatchUp {
     pub(in crate::seat) fn on_part(&mut self, part: Part, now: Duration) -> Result<Step, String> {
         match part {
             Part::Message { after, .. } | Part::End { after, .. } if after != self.part.came => {
-                Err("a message is missing in the answer".to_owned())
+                Err("a message is missing in the reply".to_owned())
             }
             Part::Message { message, .. } => {
                 let bucket = Kv::new(self.bucket.name());
@@ -282,7 +282,7 @@ impl CatchUp {
                 Ok(Ok(()))
             }
             Part::End { left_out, .. } => Ok(self.end_part(left_out, now)),
-            // Nothing is left, from there on.
+            // Nothing is left after it.
             Part::Unusable(why) if why.starts_with("404") => Ok(self.end_part(0, now)),
             Part::Unusable(why) => Err(why),
         }
@@ -361,7 +361,7 @@ impl CatchUp {
         }
     }
 
-    /// The sequence of the last write when the bucket was last looked at.
+    /// The last sequence in the latest stream info.
     fn goal(&self) -> u64 {
         self.look.as_ref().map_or(0, |look| look.state.last_sequence)
     }
@@ -371,28 +371,28 @@ impl CatchUp {
         matches!(self.stage, Stage::ToRead | Stage::ToCheck)
     }
 
-    /// Whether the index holds all that was written before it was last looked at.
+    /// Whether the cache is up to date with the latest stream info.
     pub(in crate::seat) fn is_at_the_end(&self) -> bool {
         self.stage == Stage::AtTheEnd
     }
 
-    /// The state of the bucket that it was followed to.
+    /// The state of the bucket that the cache shows.
     pub(in crate::seat) fn state(&self) -> Option<&State> {
         self.look.as_ref().map(|look| &look.state)
     }
 
-    /// How many bytes a message of the bucket takes on average.
+    /// The mean size of a message of the bucket, in bytes.
     pub(in crate::seat) fn mean_bytes(&self) -> usize {
         let mean = self.look.as_ref().and_then(|look| look.bytes.checked_div(look.state.messages));
         usize::try_from(mean.unwrap_or(0)).unwrap_or(usize::MAX)
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub(in crate::seat) fn keys(&self) -> usize {
         usize::try_from(self.lease.cache.len()).unwrap_or(usize::MAX)
     }
 
-    /// How far it is, in words.
+    /// Its progress, as text.
     pub(in crate::seat) fn progress(&self) -> String {
         format!(
             "bucket {} was read up to its write {} of {}",

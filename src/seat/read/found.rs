@@ -2,36 +2,36 @@
 
 use mesh_jetstream::kv::Message;
 
-/// What the bus has under a key.
+/// What was found under a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::seat) enum Found {
-    /// This message is the newest.
+    /// The newest message.
     Message(Message),
     /// The key is deleted, or its messages have expired.
     Gone {
-        /// What says that it is deleted.
+        /// Its deletion marker, if there is one.
         marker: Option<Marker>,
     },
-    /// The key cannot be asked for by its name: it is not UTF-8, or it reads as a pattern that matches others.
+    /// The key cannot be read by name: it is not UTF-8, or it is a pattern that matches other keys.
     Unnameable,
 }
 
-/// The message that says that a key is deleted.
+/// The deletion marker of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::seat) struct Marker {
     /// Its sequence, which the next write must expect.
     pub(in crate::seat) sequence: u64,
-    /// Its time, in the bus's words.
+    /// Its time, as the server wrote it.
     pub(in crate::seat) at: String,
 }
 
 impl Found {
-    /// Whether there is nothing.
+    /// Whether there is no value.
     pub(in crate::seat) const fn is_gone(&self) -> bool {
         matches!(self, Found::Gone { .. })
     }
 
-    /// The message that is there.
+    /// The message, if there is one.
     pub(in crate::seat) const fn message(&self) -> Option<&Message> {
         match self {
             Found::Message(message) => Some(message),

@@ -20,8 +20,8 @@ const MAX_TRIES: u32 = 16;
 /// A piece of the list of a bucket's keys, and the state of the bucket it was taken from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::seat) struct Listed {
-    /// Sorted by bytes. Keys that are not UTF-8 may look alike and then stand as often as there are. In the list of
-    /// one node is the node's token too, which may or may not be a key: reading it tells.
+    /// Sorted by bytes. Keys that are not UTF-8 may look alike and are then repeated. The list of one node also has
+    /// the node's token itself, which may or may not be a key: reading it tells.
     pub(in crate::seat) keys: Vec<String>,
     /// Whether there are no keys behind these.
     pub(in crate::seat) is_last: bool,
@@ -29,9 +29,9 @@ pub(in crate::seat) struct Listed {
     pub(in crate::seat) mean_bytes: usize,
     /// The sequence of the bucket's last write.
     pub(in crate::seat) last_sequence: u64,
-    /// Its time, in the bus's words.
+    /// Its time, as the server wrote it.
     pub(in crate::seat) last_at: Option<String>,
-    /// What tells whether the bucket has changed since.
+    /// The state to compare with later.
     pub(in crate::seat) state: Option<State>,
     /// Where the piece stands in the bus's list, if that has several pages: its first key, and the offset.
     pub(in crate::seat) place: Option<(String, usize)>,
@@ -84,7 +84,7 @@ impl KeyLister {
         }
     }
 
-    /// The next request to send, if there is one to send now.
+    /// The next call, if there is one to send now.
     pub(in crate::seat) fn next_call(&mut self) -> Option<Request> {
         if self.asked || self.is_done || self.piece.is_some() {
             return None;
@@ -129,7 +129,7 @@ impl KeyLister {
         let mut keys = std::mem::replace(&mut self.carried, rest);
         keys.sort_unstable();
         keys.retain(|key| self.after.as_ref().is_none_or(|after| key > after));
-        // The filter of a node's keys matches what is under its token, not the token as a whole key.
+        // The filter matches the keys under the node's token, not the token itself as a key.
         let token = self.node_token.as_ref().filter(|_| offset == 0);
         if let Some(token) = token.filter(|token| self.after.as_ref().is_none_or(|after| *token > after)) {
             keys.insert(0, token.clone());

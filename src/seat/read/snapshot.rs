@@ -1,18 +1,18 @@
-//! The whole of a small bucket as it was found, and the state that the bucket had. The values are asked for again only
-//! when the bucket has changed: the registry hardly ever does, and is asked for most.
+//! A whole small bucket, with the state that the bucket had. It is read again only if the bucket has changed: the
+//! registry hardly ever does, and it is requested most.
 //!
-//! The state is taken before the values are read. What is written in between makes another state, so values that are
-//! newer than their state are never given for it.
+//! The state is taken before the values are read. A write in between changes the state, so newer values are never
+//! returned for an older state.
 
 use crate::seat::read::found::Found;
 use mesh_jetstream::stream_info::State;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// How many bytes of keys and values are worth keeping.
+/// The maximum size of a snapshot, in bytes of keys and values.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// What stood in a bucket at a known state.
+/// The contents of a bucket at a state.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::seat) struct Snapshot {
     state: State,
@@ -26,7 +26,7 @@ impl Snapshot {
         &self.state
     }
 
-    /// Whether it still holds for a bucket of this state.
+    /// Whether it is valid for a bucket with this state.
     pub(in crate::seat) fn is_of(&self, state: Option<&State>) -> bool {
         state == Some(&self.state)
     }
@@ -36,14 +36,14 @@ impl Snapshot {
         self.found.iter().map(|(key, _)| key.clone()).collect()
     }
 
-    /// What stood under `keys`, which are in order.
+    /// The contents of `keys`, which are sorted.
     pub(in crate::seat) fn recall(&self, keys: &[String]) -> VecDeque<(String, Found)> {
         let wanted = |(key, _): &&(String, Found)| keys.binary_search(key).is_ok();
         self.found.iter().filter(wanted).cloned().collect()
     }
 }
 
-/// What a reading comes to know.
+/// A snapshot that is being built.
 #[derive(Debug, Default)]
 pub(in crate::seat) struct SnapshotBuilder {
     found: Vec<(String, Found)>,
@@ -51,7 +51,7 @@ pub(in crate::seat) struct SnapshotBuilder {
 }
 
 impl SnapshotBuilder {
-    /// Takes the next key and what is under it.
+    /// Adds the next key and what was found under it.
     pub(in crate::seat) fn take(&mut self, key: &str, found: &Found) {
         self.bytes += key.len() + found.message().map_or(0, |message| message.value.len());
         if self.bytes <= MAX_BYTES {
@@ -59,7 +59,7 @@ impl SnapshotBuilder {
         }
     }
 
-    /// All of it, which was read after the bucket had this state; `None` if it is too much to keep.
+    /// The snapshot, read after the bucket had this state; `None` if it is too large.
     pub(in crate::seat) fn known(self, state: State) -> Option<Rc<Snapshot>> {
         (self.bytes <= MAX_BYTES).then(|| Rc::new(Snapshot { state, found: self.found }))
     }

@@ -1,7 +1,7 @@
-//! The values of a bucket's keys, given back in the order of the keys however they came.
+//! The values of a bucket's keys, returned in the order of the keys.
 //!
-//! They are asked for one by one, or, where that is allowed, in batches. A batch that is refused, has a gap or
-//! holds what cannot be trusted is read again one by one.
+//! They are read one by one or, if allowed, in batches. A batch that is refused, has a gap or cannot be trusted is
+//! read again one by one.
 
 use super::found::Found;
 use crate::seat::call::{Budget, Call, Cost, LARGE_BYTES, Tag};
@@ -12,26 +12,26 @@ use mesh_jetstream::subject;
 use mesh_model::bucket::Bucket;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many values are asked for one by one at a time, at most.
+/// The maximum number of single reads in flight.
 const MAX_WINDOW: usize = 256;
 
-/// How many are asked for before the size of any value of the bucket is known: each may be as large as a message.
+/// The same before the size of any value of the bucket is known: each may be as large as a message.
 const FIRST_WINDOW: usize = 4;
 
-/// How many bytes of answers a reading expects at a time; with large values the window narrows to keep to it.
+/// The maximum bytes of replies in flight; the window shrinks for large values.
 const WINDOW_BYTES: usize = 4 * 1024 * 1024;
 
-/// How many keys a batch asks for. The bus takes up to 1024.
+/// How many keys a batch requests. The server accepts up to 1024.
 const BATCH_KEYS: usize = 256;
 
-/// How many bytes of keys end it sooner: the bus may take no message of more than 16 KiB.
+/// The maximum bytes of keys of a batch: a server may limit messages to 16 KiB.
 const BATCH_BYTES: usize = 8 * 1024;
 
-/// How many keys may be asked for in batches ahead of the first whose value is missing.
+/// How many keys may be requested in batches ahead of the first missing value.
 const BATCH_WINDOW: usize = 3 * BATCH_KEYS;
 
-/// How often keys are asked for again because the server that answered does not know the newest writes yet: in a
-/// cluster any server that has a copy may answer.
+/// How often keys are requested again because the replying server does not know the newest writes yet: in a cluster
+/// any server with a replica may reply.
 const MAX_LAGS: u32 = 8;
 
 /// Reads the values of keys.
@@ -40,41 +40,41 @@ pub(in crate::seat) struct ValueReader {
     bucket: Bucket,
     prefix: String,
     keys: VecDeque<String>,
-    /// The position of the first key in `keys` among all that were to be read.
+    /// The position of the first key of `keys` among all keys to read.
     given: usize,
-    /// The position of the first key that has not been asked for.
+    /// The position of the first key that was not requested yet.
     asked: usize,
-    /// Positions to ask for again.
+    /// Positions to request again.
     again: VecDeque<usize>,
     found: BTreeMap<usize, Found>,
-    /// The largest answer so far, or what to expect of the first.
+    /// The largest reply so far, or an estimate for the first.
     largest_bytes: usize,
-    /// Nothing is known yet of the size of this bucket's values.
+    /// The size of this bucket's values is still unknown.
     is_guess: bool,
-    /// Whether to ask in batches.
+    /// Whether to read in batches.
     in_batches: bool,
-    /// What the bucket's last sequence was when its keys were listed: a batch must know of it.
+    /// The bucket's last sequence when its keys were listed: a batch must know it.
     since: u64,
     batches: BTreeMap<usize, Batch>,
     last_batch: usize,
-    /// How often a batch was asked for again because the server that answered does not know the newest writes.
+    /// How often a batch was requested again because the replying server does not know the newest writes.
     lags: u32,
 }
 
 /// A batch under way.
 #[derive(Debug, Default)]
 struct Batch {
-    /// The positions of the keys that it has not brought yet.
+    /// The positions of the keys that did not arrive yet.
     missing: BTreeMap<String, usize>,
-    /// What it has brought. Only its end tells whether that is any good.
+    /// The messages of the current part. Only its end tells whether that is any good.
     brought: BTreeMap<usize, Found>,
-    /// The sequence of the message that came last.
+    /// The sequence of the last message.
     last: u64,
 }
 
 impl ValueReader {
-    /// Reads `keys` of `bucket`, whose values came in answers of so many bytes of late, if that is known; in batches
-    /// if `batches_since` gives the last sequence that they must know of.
+    /// Reads `keys` of `bucket`. `mean_bytes` is the recent mean size of a reply, if known. `batches_since` allows
+    /// batches: the last sequence that they must know.
     pub(in crate::seat) fn new(
         bucket: Bucket,
         keys: Vec<String>,
@@ -99,7 +99,7 @@ impl ValueReader {
         }
     }
 
-    /// The next request to send, if there is one to send now.
+    /// The next call, if there is one to send now.
     pub(in crate::seat) fn next_call(&mut self, budget: Budget) -> Option<Call> {
         if self.in_batches { self.next_batch(budget) } else { self.next_single(budget) }
     }
@@ -168,9 +168,9 @@ impl ValueReader {
         Some(Call { tag: Tag::Batch(self.last_batch), request, cost: Cost::Batch(self.bucket) })
     }
 
-    /// Takes the value at the position `at`, whose answer had `bytes` bytes.
+    /// Handles the value at the position `at`, whose reply had `bytes` bytes.
     pub(in crate::seat) fn on_reply(&mut self, at: usize, bytes: usize, message: Option<Message>) {
-        // The first answer replaces the guess; from then on the largest counts.
+        // The first reply replaces the estimate; later the largest counts.
         self.largest_bytes = if self.is_guess { bytes } else { self.largest_bytes.max(bytes) };
         self.is_guess = false;
         let Some(key) = at.checked_sub(self.given).and_then(|at| self.keys.get(at)) else { return };
@@ -182,16 +182,16 @@ impl ValueReader {
         self.found.insert(at, found);
     }
 
-    /// Takes a part of a batch's answer. The error says why the batch is of no use.
+    /// Handles a part of a batch. The error says why the batch is unusable.
     pub(in crate::seat) fn on_part(&mut self, number: usize, part: Part) -> Result<(), String> {
         let Some(batch) = self.batches.get_mut(&number) else { return Ok(()) };
-        let gap = || Err("a message is missing in the answer".to_owned());
+        let gap = || Err("a message is missing in the reply".to_owned());
         match part {
             Part::Message { after, .. } | Part::End { after, .. } if after != batch.last => gap(),
             Part::Message { message, .. } => {
                 let key = message.subject.strip_prefix(&self.prefix).unwrap_or_default();
                 let Some(at) = batch.missing.remove(key) else {
-                    return Err("the answer brings a key that was not asked for".to_owned());
+                    return Err("the reply has a key that was not requested".to_owned());
                 };
                 batch.last = message.sequence;
                 batch.brought.insert(at, message.into());
@@ -200,14 +200,14 @@ impl ValueReader {
             Part::End { up_to, .. } if up_to.is_none_or(|up_to| up_to < self.since) => {
                 self.lags += 1;
                 if self.lags > MAX_LAGS {
-                    return Err("the server that answered does not know the newest writes yet".to_owned());
+                    return Err("the replying server does not know the newest writes yet".to_owned());
                 }
                 let Batch { missing, brought, .. } = self.batches.remove(&number).unwrap_or_default();
                 self.ask_again(missing.into_values().chain(brought.into_keys()));
                 Ok(())
             }
             Part::End { left_out: 1.., .. } if batch.brought.is_empty() => {
-                Err("the answer is empty".to_owned())
+                Err("the reply is empty".to_owned())
             }
             Part::End { left_out, .. } => {
                 let Batch { missing, brought, .. } = self.batches.remove(&number).unwrap_or_default();
@@ -219,7 +219,7 @@ impl ValueReader {
                 }
                 Ok(())
             }
-            // None of the keys has a message, which the keys asked for one by one will show.
+            // None of the keys has a message; single reads will show that.
             Part::Unusable(why) if why.starts_with("404") => {
                 self.give_up_batch(number);
                 Ok(())
@@ -228,7 +228,7 @@ impl ValueReader {
         }
     }
 
-    /// Reads what a batch was to bring one by one, and the rest too.
+    /// Reads the keys of a batch one by one, and all others, too.
     pub(in crate::seat) fn give_up_batch(&mut self, number: usize) {
         self.in_batches = false;
         if let Some(Batch { missing, brought, .. }) = self.batches.remove(&number) {
@@ -236,7 +236,7 @@ impl ValueReader {
         }
     }
 
-    /// Reads one by one from now on, what is awaited in batches too.
+    /// Reads one by one from now on, including the keys of batches in flight.
     pub(in crate::seat) fn leave_batches(&mut self) {
         self.in_batches = false;
         for number in self.batches.keys().copied().collect::<Vec<_>>() {
@@ -244,7 +244,7 @@ impl ValueReader {
         }
     }
 
-    /// Whether it is to ask in batches and has not been able to.
+    /// Whether it waits to send a batch.
     pub(in crate::seat) fn waits_for_batch(&self) -> bool {
         self.in_batches
             && self.batches.is_empty()
@@ -258,12 +258,12 @@ impl ValueReader {
         self.again.extend(positions);
     }
 
-    /// The first key that has not been given back.
+    /// The first key that was not returned yet.
     pub(in crate::seat) fn first_unread(&self) -> Option<&str> {
         self.keys.front().map(String::as_str)
     }
 
-    /// The next key in order with what was found, if that is known by now.
+    /// The next key in order with what was found, if it is known yet.
     pub(in crate::seat) fn next(&mut self) -> Option<(String, Found)> {
         let found = match self.found.remove(&self.given) {
             Some(found) => found,
@@ -275,12 +275,12 @@ impl ValueReader {
         Some((self.keys.pop_front()?, found))
     }
 
-    /// How many keys have not been given back.
+    /// How many keys were not returned yet.
     pub(in crate::seat) fn left(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether every key has been given back.
+    /// Whether every key was returned.
     pub(in crate::seat) fn is_done(&self) -> bool {
         self.keys.is_empty()
     }
@@ -407,9 +407,9 @@ mod tests {
     #[test]
     fn a_batch_that_cannot_be_trusted_is_read_one_by_one() {
         for (bad, why) in [
-            (part("b", 6, 5), "a message is missing in the answer"),
-            (Part::End { left_out: 0, after: 5, up_to: Some(9) }, "a message is missing in the answer"),
-            (part("z", 6, 4), "the answer brings a key that was not asked for"),
+            (part("b", 6, 5), "a message is missing in the reply"),
+            (Part::End { left_out: 0, after: 5, up_to: Some(9) }, "a message is missing in the reply"),
+            (part("z", 6, 4), "the reply has a key that was not requested"),
             (Part::Unusable("408 Empty Request".to_owned()), "408 Empty Request"),
         ] {
             let mut values = values(&["a", "b", "c"], Some(9));
@@ -457,7 +457,7 @@ mod tests {
         }
         assert_eq!(wanted(&mut values), [Tag::Batch(9)]);
         let why = values.on_part(9, LAGS).unwrap_err();
-        assert_eq!(why, "the server that answered does not know the newest writes yet");
+        assert_eq!(why, "the replying server does not know the newest writes yet");
     }
 
     #[test]

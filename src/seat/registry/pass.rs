@@ -1,7 +1,7 @@
-//! The registry pass: read what is stored, write only what differs, delete what no domain answers.
+//! The registry pass: reads the bucket, writes entries that differ, deletes keys that are not kinds.
 //!
-//! Nothing is written on the strength of an incomplete read, and every write is a compare-and-set. A pass that
-//! could not finish is tried again, sooner at first.
+//! Nothing is written after an incomplete read, and every write is a compare-and-set. A failed pass is retried with a
+//! growing delay.
 
 use crate::seat::call::{Budget, Call, Cost, Tag};
 use crate::seat::failure::Cause;
@@ -15,11 +15,11 @@ use mesh_model::registry;
 use mesh_service::backoff::Backoff;
 use std::time::Duration;
 
-/// How long the first wait after a failed pass is, and the longest.
+/// The first and the longest delay after a failed pass.
 const RETRY: Backoff = Backoff { first: Duration::from_secs(1), last: Duration::from_secs(60) };
 
-/// A pass that hears nothing for this long is given up. Each of its calls has a shorter limit of its own, so this only
-/// ends a pass whose call was lost.
+/// A pass that gets no reply for this long is aborted. Each of its calls has a shorter time-out, so this only ends a
+/// pass whose call was lost.
 const STALLED: Duration = Duration::from_secs(30);
 
 /// How many passes in a row may restore what another client changed before it counts as a contest.
@@ -45,27 +45,27 @@ enum Settled {
 pub(in crate::seat) struct Pass {
     every: Duration,
     stage: Stage,
-    /// When to begin the next pass; `None` while one is under way or there is no connection.
+    /// When to start the next pass; `None` while one is under way or there is no connection.
     due: Option<Duration>,
-    /// Somebody asked for another pass while one was under way.
+    /// Another pass was requested while one was under way.
     again: bool,
     failures: u32,
     /// How many connections in a row ended during a pass.
     interrupted: u32,
     /// How many passes in a row, up to the last, had to restore what another client had changed.
     restored: u32,
-    /// When the pass under way last heard something.
+    /// When the current pass got its last reply.
     heard: Duration,
-    /// When the registry was last known to be as it should.
+    /// When the registry was last verified.
     verified: Option<Duration>,
     /// In which state the last pass found the registry's stream, and how it left it.
     found: Option<State>,
     settled: Option<Settled>,
     /// The stream was seen in another state since.
     is_doubted: bool,
-    /// How the last pass ended, and when.
+    /// The outcome of the last pass, and its time.
     last: Option<(Duration, Result<Tally, String>)>,
-    /// What there is to say in the log.
+    /// Lines for the log.
     lines: Vec<Line>,
 }
 
@@ -81,11 +81,11 @@ enum Stage {
 pub(in crate::seat) enum Line {
     /// What a write changed, ours or another client's: logged each time.
     Change(Level, String),
-    /// How a pass or a key went: the same text is logged at most once a minute.
+    /// The outcome of a pass or a key: the same text is logged at most once a minute.
     Outcome(Level, String),
 }
 
-/// What a pass did.
+/// The work of a pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::seat) struct Tally {
     pub(in crate::seat) put: usize,
@@ -93,7 +93,7 @@ pub(in crate::seat) struct Tally {
     pub(in crate::seat) unchanged: usize,
 }
 
-/// A change being written. Somebody else's write makes it another change.
+/// A change that is being written. A write of another client replaces it.
 #[derive(Debug)]
 struct Write {
     change: Change,
@@ -111,7 +111,7 @@ enum Step {
     AwaitRead,
     /// It is written.
     Stored,
-    /// It needed no write any more.
+    /// No write was needed any more.
     Right,
     Failed(String),
 }
@@ -136,7 +136,7 @@ impl Pass {
         }
     }
 
-    /// When the next pass is to begin, or the one under way is to be given up.
+    /// When to start the next pass, or to abort the current one.
     pub(in crate::seat) fn due(&self) -> Option<Duration> {
         match self.stage {
             Stage::Idle => self.due,
@@ -149,7 +149,7 @@ impl Pass {
         (self.restored >= CONTEST).then_some(self.restored)
     }
 
-    /// When the registry was last known to be as it should.
+    /// When the registry was last verified.
     pub(in crate::seat) const fn verified(&self) -> Option<Duration> {
         self.verified
     }
@@ -198,19 +198,19 @@ impl Pass {
         }
     }
 
-    /// How the last pass ended, and when.
+    /// The outcome of the last pass, and its time.
     pub(in crate::seat) const fn last(&self) -> Option<&(Duration, Result<Tally, String>)> {
         self.last.as_ref()
     }
 
-    /// How long a verification counts.
+    /// How long a verification is valid.
     pub(in crate::seat) const fn every(&self) -> Duration {
         self.every
     }
 
-    /// Asks for a pass since a connection came up: at once, unless the connections before ended during their passes.
-    /// A server whose disk hangs stops answering on the connection that writes; the seat then serves what needs no
-    /// bucket for longer and longer before it tries again.
+    /// Requests a pass because a connection came up: at once, unless previous connections ended during their passes.
+    /// A server with a hanging disk stops responding on the connection that writes. The seat then waits longer before
+    /// each pass, and meanwhile serves what needs no bucket.
     pub(in crate::seat) fn connected(&mut self, now: Duration, jitter: f64) {
         self.due = Some(match self.interrupted.checked_sub(2) {
             None => now,
@@ -218,7 +218,7 @@ impl Pass {
         });
     }
 
-    /// Asks for a pass at once.
+    /// Requests a pass at once.
     pub(in crate::seat) fn request(&mut self, now: Duration) {
         match self.stage {
             Stage::Idle => self.due = Some(now),
@@ -226,7 +226,7 @@ impl Pass {
         }
     }
 
-    /// The connection is gone: what is under way has an unknown outcome and is read again once it is back.
+    /// The connection is lost: the current writes have an unknown outcome, and the next pass reads again.
     pub(in crate::seat) fn interrupt(&mut self) {
         self.interrupted += u32::from(!matches!(self.stage, Stage::Idle));
         self.stage = Stage::Idle;
@@ -234,7 +234,7 @@ impl Pass {
         self.again = false;
     }
 
-    /// Begins the pass that is due, or gives up the one under way that stalled.
+    /// Starts a pass that is due, or aborts the current one if it stalled.
     pub(in crate::seat) fn begin(&mut self, now: Duration, jitter: f64) {
         if !matches!(self.stage, Stage::Idle) {
             let seconds = STALLED.as_secs();
@@ -251,7 +251,7 @@ impl Pass {
         std::mem::take(&mut self.lines)
     }
 
-    /// The next request to send, if there is one that may be sent now.
+    /// The next call, if there is one that may be sent now.
     pub(in crate::seat) fn next_call(&mut self, budget: Budget) -> Option<Call> {
         match &mut self.stage {
             Stage::Idle => None,
@@ -276,7 +276,7 @@ impl Pass {
         }
     }
 
-    /// Takes the answer to the request of `tag`. `jitter` is a number below 1.
+    /// Handles the reply for `tag`. `jitter` is a number below 1.
     pub(in crate::seat) fn on_reply(
         &mut self,
         tag: Tag,
@@ -349,7 +349,7 @@ impl Pass {
                 Ok(Tally { put: put.len(), deleted: deleted.len(), unchanged })
             }
             [only] => Err(only.to_owned()),
-            [first, ..] => Err(format!("{first}; {} keys in all could not be put right", failed.len())),
+            [first, ..] => Err(format!("{first}; {} keys in all could not be corrected", failed.len())),
         };
         self.finish(outcome, now, jitter);
     }
@@ -376,7 +376,7 @@ impl Pass {
             Err(why) => {
                 let wait = RETRY.after(self.failures, jitter).min(self.every);
                 self.failures += 1;
-                // Without the wait, so that the same failure makes the same line and is said once a minute.
+                // Without the delay, so that the same failure gives the same line and is logged once a minute.
                 self.lines
                     .push(Line::Outcome(Level::Warn, format!("registry pass failed, trying again: {why}")));
                 wait
@@ -387,10 +387,10 @@ impl Pass {
     }
 }
 
-/// What there is to report of a registry that another client changes again and again.
+/// The report of a contest: another client changes the registry again and again.
 pub(in crate::seat) fn contest(passes: u32) -> String {
     format!(
-        "another client keeps changing the registry, {passes} passes in a row had to restore it: find the account beside the seat's that may publish to $KV.{}.>",
+        "another client keeps changing the registry, {passes} passes in a row had to restore it: find the other account that may publish to $KV.{}.>",
         Bucket::Registry
     )
 }
@@ -417,12 +417,12 @@ impl Write {
                     self.conflicts = 1;
                     self.step = Step::Read;
                 }
-                WriteAnswer::Conflict => self.fail("somebody else keeps writing it", lines),
+                WriteAnswer::Conflict => self.fail("another client keeps writing it", lines),
                 WriteAnswer::Refused(error) => {
-                    self.fail(&format!("the bus refuses the write: {error}"), lines);
+                    self.fail(&format!("JetStream refuses the write: {error}"), lines);
                 }
                 WriteAnswer::Unknown(why) => {
-                    self.fail(&format!("it is not known whether the write was stored: {why}"), lines);
+                    self.fail(&format!("write status unknown: {why}"), lines);
                 }
             },
             (Step::AwaitRead, Ok(body)) => match kv::parse_message(body) {
@@ -432,12 +432,9 @@ impl Write {
             (Step::AwaitWrite | Step::AwaitRead, Err(cause)) => {
                 let why = match cause {
                     Cause::Denied(words) => format!(
-                        "the bus says {words:?}: grant the seat the rights that mesh-provisioner permissions seat prints"
+                        "the server says {words:?}: grant the seat the permissions that mesh-provisioner permissions seat prints"
                     ),
-                    Cause::Silent => {
-                        "it is not known whether the write was stored: the bus gave no answer in time"
-                            .to_owned()
-                    }
+                    Cause::Silent => "write status unknown: JetStream timed out".to_owned(),
                     other => other.tell(Bucket::Registry),
                 };
                 self.fail(&why, lines);
@@ -446,7 +443,7 @@ impl Write {
         }
     }
 
-    /// Somebody else wrote the key after it was read.
+    /// Another client wrote the key after it was read.
     fn reread(&mut self, message: Option<Message>, lines: &mut Vec<Line>) {
         let (value, sequence) = match message {
             Some(message) => ((!message.deleted).then_some(message.value), message.sequence),
@@ -459,7 +456,7 @@ impl Write {
             _ => false,
         };
         let line = format!(
-            "registry key {}: somebody else wrote it meanwhile, {} to {} (revision {sequence})",
+            "registry key {}: changed by another client, {} to {} (revision {sequence})",
             change.key,
             show(change.old.as_deref()),
             show(value.as_deref())
@@ -472,12 +469,12 @@ impl Write {
 
     fn say_stored(&self, revision: u64, verified_before: bool) -> Line {
         let Change { key, entry, old, .. } = &self.change;
-        let by = if verified_before { "somebody else had changed it since the last pass: " } else { "" };
+        let by = if verified_before { "changed by another client since the last pass: " } else { "" };
         let (level, text) = match (entry, old) {
             (Some(entry), Some(old)) => (
                 Level::Warn,
                 format!(
-                    "registry key {key}: {by}{} put right to {} (revision {revision})",
+                    "registry key {key}: {by}{} restored to {} (revision {revision})",
                     show(Some(old)),
                     entry.to_json()
                 ),

@@ -1,5 +1,5 @@
-//! What has to change for a bucket to hold the registry: decided here, written by the pass, shown by the command
-//! `plan`. Nothing is decided before the bucket has been read to its end.
+//! The changes that make a bucket the registry: computed here, written by the pass, shown by the command `plan`.
+//! Nothing is computed before the bucket was read completely.
 
 use crate::seat::call::{Budget, Call, Tag};
 use crate::seat::failure::Cause;
@@ -14,30 +14,30 @@ use mesh_model::registry::{self, Entry};
 /// How much of a stored value is shown, in bytes.
 const SHOWN_BYTES: usize = 400;
 
-/// All that has to change, in the order in which the bus lists the keys, then the kinds that are missing.
+/// All changes: stored keys in the order of the list, then missing kinds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The keys to put right.
+    /// The keys to correct.
     pub changes: Vec<Change>,
-    /// Keys that are no kind and cannot be deleted, since the bus cannot be asked for them by their name, or cannot be
-    /// told it in one line.
+    /// Keys that are not kinds and cannot be deleted, because their name cannot be used in a call or is too long for
+    /// a protocol line.
     pub unnameable: Vec<String>,
 }
 
-/// A key to put right.
+/// A key to correct.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The key.
     pub key: String,
-    /// What is to stand there; `None` if nothing is.
+    /// The new value; `None` to delete the key.
     pub entry: Option<&'static Entry<'static>>,
-    /// What stands there.
+    /// The stored value.
     pub old: Option<Vec<u8>>,
     /// The sequence that the key's newest message must still have.
     pub expected: u64,
 }
 
-/// The bucket of the registry being read, up to the plan.
+/// Reads the registry bucket and computes the plan.
 #[derive(Debug)]
 pub struct Planning {
     reader: BucketReader,
@@ -45,13 +45,13 @@ pub struct Planning {
 }
 
 impl Planning {
-    /// Begins to read.
-    #[expect(clippy::new_without_default, reason = "beginning is a step, not a value")]
+    /// Starts to read.
+    #[expect(clippy::new_without_default, reason = "starting is a step, not a value")]
     pub fn new() -> Self {
         Planning { reader: BucketReader::of_registry(None, None), stored: Vec::new() }
     }
 
-    /// The next request to send and the tag that its answer belongs to, if there is one to send now.
+    /// The next call and the tag of its reply, if there is one to send now.
     pub fn request(&mut self) -> Option<(Tag, Request)> {
         self.next_call(Budget { listing: true, batch: false, large_bytes: usize::MAX })
             .map(|want| (want.tag, want.request))
@@ -66,8 +66,8 @@ impl Planning {
         self.reader.next_call(budget)
     }
 
-    /// Takes the answer to the request of `tag`; gives the plan once the bucket has been read to its end. An error
-    /// ends it: an incomplete reading is never a plan.
+    /// Handles the reply for `tag`; returns the plan once the bucket was read completely. An error ends it: an
+    /// incomplete read is never a plan.
     pub fn on_reply(&mut self, tag: Tag, body: Result<&[u8], Cause>) -> Result<Option<Plan>, Cause> {
         self.reader.on_reply(tag, body)?;
         loop {
@@ -82,7 +82,7 @@ impl Planning {
     }
 }
 
-/// What has to change for `stored` to be the registry.
+/// The changes that make `stored` the registry.
 fn decide(stored: Vec<(String, Found)>) -> Plan {
     let mut plan = Plan::default();
     let mut there = Vec::new();
@@ -100,7 +100,7 @@ fn decide(stored: Vec<(String, Found)>) -> Plan {
                 }
                 (Some(message.value), message.sequence)
             }
-            // A marker of a kind that nobody answers is how it should be.
+            // A deletion marker of a key that is not a kind is correct.
             Found::Gone { .. } if entry.is_none() => continue,
             Found::Gone { marker } => (None, marker.map_or(0, |marker| marker.sequence)),
             Found::Unnameable => {
@@ -120,14 +120,14 @@ fn decide(stored: Vec<(String, Found)>) -> Plan {
     plan
 }
 
-/// What there is to say of a key that cannot be deleted.
+/// The report of a key that cannot be deleted.
 pub fn unnameable(key: &str) -> String {
     format!(
-        "registry: the key {key:?} is no kind and cannot be deleted by its name: purge it as an administrator"
+        "registry: the key {key:?} is not a kind and cannot be deleted by name: purge it as an administrator"
     )
 }
 
-/// A stored value as people read it.
+/// A stored value as text for people.
 pub fn show(value: Option<&[u8]>) -> String {
     match value {
         None => "nothing".to_owned(),

@@ -33,7 +33,7 @@ fn a_full_seat_refuses_the_next_request_and_answers_each_that_it_took() {
         .collect();
     let (taken, beyond) = asked.split_at(UNDER_WAY + WAITING);
     for asked in beyond {
-        let words = "the seat is full: 64 requests are under way and 1024 wait: ask again later";
+        let words = "the seat is full: 64 requests are under way and 1024 wait: try again later";
         assert_eq!(only_answer(&reader, asked).expect_error(503), words);
     }
     // What needs no turn is answered all the while.
@@ -43,7 +43,7 @@ fn a_full_seat_refuses_the_next_request_and_answers_each_that_it_took() {
     for asked in taken {
         let answer = only_answer(&reader, asked);
         let words = answer.expect_error(504);
-        if words != "the request waited 4 s for its turn: ask again later" {
+        if words != "the request waited 4 s for its turn: try again later" {
             assert!(words.starts_with("not read within 4 s: the keys of bucket"), "{words}");
             begun += 1;
         }

@@ -187,7 +187,7 @@ fn a_value_that_no_answer_can_hold_is_left_out_and_said() {
     assert_eq!((&entries[0]["value"], &entries[2]["value"]), (&json!(1), &json!(2)));
     let left_out = json!({"key": "n1.b", "node": "n1", "module": "b", "revision": revision, "at": at});
     assert_eq!(*entries[1], left_out);
-    let detail = format!("the value has {} bytes, more than an answer can hold", large.len());
+    let detail = format!("the value has {} bytes, more than a response can hold", large.len());
     let said = json!({"key": "n1.b", "why": "size", "detail": detail, "revision": revision, "at": at});
     assert_eq!(pages.iter().flat_map(Answer::malformed).collect::<Vec<_>>(), [&said]);
 }

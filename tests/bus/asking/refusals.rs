@@ -85,7 +85,7 @@ fn a_request_over_its_bound_is_answered_413() {
     let padded = |bytes: usize| r#"{"what":"registry"}"#.to_owned() + &" ".repeat(bytes - 19);
     assert_eq!(reader.ask_bytes(padded(MAX_BODY)).good().entries().len(), KINDS);
     let answer = reader.ask_bytes(padded(MAX_BODY + 1));
-    assert_eq!(answer.expect_error(413), "the request has 65537 bytes, at most 65536 are read");
+    assert_eq!(answer.expect_error(413), "the request has 65537 bytes, the maximum is 65536");
 }
 
 #[test]
@@ -130,10 +130,13 @@ fn a_right_that_is_missing_is_answered_503_with_the_denied_subject() {
     for (what, bucket, subject) in [("needs", NEEDS, &listing), ("applied", APPLIED, &reading)] {
         let answer = reader.ask(&json!({"what": what}));
         let words = answer.expect_error(503);
-        assert!(words.starts_with(&format!("bucket {bucket} cannot be reached: the bus says ")), "{words}");
+        assert!(
+            words.starts_with(&format!("bucket {bucket} cannot be reached: the server says ")),
+            "{words}"
+        );
         assert!(words.contains(subject.as_str()), "{words}");
         assert!(
-            words.ends_with("grant the seat the rights that mesh-provisioner permissions seat prints"),
+            words.ends_with("grant the seat the permissions that mesh-provisioner permissions seat prints"),
             "{words}"
         );
     }
@@ -156,7 +159,7 @@ fn ask_needs_on(setup: Setup) -> Answer {
 fn a_bus_without_jetstream_is_answered_503_with_what_is_to_be_done() {
     const ENABLED: &str = "    jetstream: enabled\n";
     let answer = ask_needs_on(Setup::shipped().replace(ENABLED, "").append("jetstream: false"));
-    let words = "bucket mesh-provisioner_needs cannot be reached: JetStream does not answer on this bus: enable it, or wait until it has started";
+    let words = "bucket mesh-provisioner_needs cannot be reached: JetStream does not answer: enable it, or wait until it has started";
     assert_eq!(answer.expect_error(503), words);
 
     let answer = ask_needs_on(Setup::shipped().replace(ENABLED, ""));
@@ -226,13 +229,13 @@ impl OwnJetStream {
 fn a_jetstream_that_says_nothing_is_answered_504_within_five_seconds() {
     let bus = OwnJetStream::start();
     let asked = bus.reader.request(VERB, r#"{"what":"needs"}"#, STATED_BOUND).expect("an answer in time");
-    let words = "not read within 4 s: the keys of bucket mesh-provisioner_needs were not listed: ask again, for less at a time, or look at the load of the nats-server";
+    let words = "not read within 4 s: the keys of bucket mesh-provisioner_needs were not listed: try again with a narrower query, or check the load of the nats-server";
     assert_eq!(Answer::of(&asked).expect_error(504), words);
 
     // The list of keys comes, and then nothing more.
     let asked = bus.reader.ask_later(&json!({"what": "applied"}));
     bus.list(APPLIED, &["n1.a", "n1.b"]);
-    let words = "not read within 4 s: 0 of 2 values of bucket mesh-provisioner_applied were read: ask again, for less at a time, or look at the load of the nats-server";
+    let words = "not read within 4 s: 0 of 2 values of bucket mesh-provisioner_applied were read: try again with a narrower query, or check the load of the nats-server";
     let answer = asked.next(STATED_BOUND).expect("an answer in time");
     assert_eq!(Answer::of(&answer).expect_error(504), words);
     // What needs no bucket is answered all the while.

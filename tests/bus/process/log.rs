@@ -76,11 +76,11 @@ fn p4_what_comes_from_outside_cannot_forge_a_line_or_steer_a_terminal() {
         answer.expect_error(400);
     }
     tester.publish_with(VERB, Some("x\u{1b}[31m\u{202e}y".as_bytes()), b"", b"");
-    mesh.seat.wait_for_log("which is not answered", PATIENCE);
+    mesh.seat.wait_for_log("which is not allowed", PATIENCE);
     tester.kv_put(REGISTRY, "bad\u{1b}[31mkey", "{}");
     tester.kv_put(REGISTRY, "secret", format!("\r\n{forged}\u{1b}[2J"));
     mesh.seat.signal("HUP");
-    let line = mesh.seat.wait_for_log("registry key secret: somebody", PATIENCE);
+    let line = mesh.seat.wait_for_log("registry key secret: changed by another client", PATIENCE);
     assert!(line.contains(&format!("\\r\\n{forged}\\u{{1b}}[2J")), "{line}");
     let line = mesh.seat.wait_for_log("no domain answers it", PATIENCE);
     assert!(line.contains("bad\\u{1b}[31mkey"), "{line}");

@@ -99,7 +99,7 @@ fn p3_the_watchdog_beats_while_the_loop_turns_and_only_then() {
     // A pass that waits for a server which says nothing does not hold up the loop.
     server.freeze();
     seat.signal("HUP");
-    seat.wait_for_log("registry pass asked for", PATIENCE);
+    seat.wait_for_log("registry pass requested", PATIENCE);
     supervisor.hear_beats(5);
     seat.freeze();
     while supervisor.hear(Duration::from_millis(1)).is_some() {}

@@ -1,8 +1,7 @@
-//! Where a server is: the URLs that an operator writes, and the `host:port` that a server says of its
-//! cluster.
+//! Server addresses: the URLs that an operator writes, and the `host:port` that a server reports of its cluster.
 //!
-//! A small parser of our own, for two reasons: user information is taken out here, once, so that nothing else
-//! can ever print it; and no error quotes it, not even for a URL that cannot be read.
+//! A small parser of our own, for two reasons: user information is removed here, once, so that nothing else can print
+//! it; and no error quotes it, not even for an invalid URL.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -15,13 +14,13 @@ use super::secret::Secret;
 /// The port of a server whose URL names none.
 pub const DEFAULT_PORT: u16 = 4222;
 
-/// The longest host name that the domain name system has.
+/// The longest host name in DNS.
 const MAX_HOST: usize = 253;
 
-/// One server of the bus. Written as a URL, it never has user information.
+/// One server. Written as a URL, it never has user information.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// Whether the URL asks for TLS (`tls://`). A server may require it all the same.
+    /// Whether the URL requires TLS (`tls://`). A server may require it anyway.
     pub tls: bool,
     /// A host name, an IPv4 address, or an IPv6 address without brackets.
     pub host: String,
@@ -29,7 +28,7 @@ pub struct Address {
     pub port: u16,
 }
 
-/// The user information of a URL, percent-decoded. It is meant for every server of the cluster.
+/// The user information of a URL, percent-decoded. It applies to every server of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserInfo {
     /// `nats://user:password@host`
@@ -39,21 +38,21 @@ pub enum UserInfo {
         /// The part after it.
         password: Secret,
     },
-    /// `nats://token@host`: a user part alone is a token, as the field's tools have it.
+    /// `nats://token@host`: a user part alone is a token, as in the `nats` CLI.
     Token(Secret),
 }
 
 /// Reads a comma-separated list of URLs: the servers, each once and at least one, and the user information
 /// for all of them. The scheme is `nats` (also when there is none) or `tls`.
 ///
-/// The error is words for the operator. It names the server at fault, without its user information.
+/// The error is text for the operator. It names the server, without its user information.
 pub fn parse_list(list: &str) -> Result<(Vec<Address>, Option<UserInfo>), String> {
     let entries: Vec<&str> = list.split(',').map(str::trim).filter(|entry| !entry.is_empty()).collect();
     let mut addresses = Vec::new();
     let mut all: Option<UserInfo> = None;
     for (index, entry) in entries.iter().enumerate() {
         let at_fault = |why| format!("server {}: {why}", shown(&entries, index));
-        // A comma in a password splits it; what follows looks like this, and must not become a host name.
+        // A comma in a password splits the URL; the rest looks like this, and must not become a host name.
         if index > 0 && entry.contains('@') && !entry.contains("://") {
             return Err(at_fault("user information needs a scheme (a comma in a password is %2C)"));
         }
@@ -72,9 +71,9 @@ pub fn parse_list(list: &str) -> Result<(Vec<Address>, Option<UserInfo>), String
     if addresses.is_empty() { Err("no server is named".to_owned()) } else { Ok((addresses, all)) }
 }
 
-/// The entry as an error may show it. An entry without user information in a list that has some could be one
-/// half of a password with a comma in it, and so could all of an entry that a piece of one follows: then only its
-/// place is said.
+/// The entry as an error may show it. In a list with user information, an entry without it may be one half of a
+/// password that contains a comma, and so may an entry that is followed by such a piece: then only its position is
+/// shown.
 fn shown(entries: &[&str], index: usize) -> String {
     let entry = entries[index];
     let is_piece = |entry: &&str| entry.contains('@') && !entry.contains("://");
@@ -98,7 +97,7 @@ fn is_scheme(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
-/// One URL. The errors quote nothing: the caller knows what of the URL may be shown.
+/// One URL. The errors quote nothing: the caller knows which part of the URL may be shown.
 fn parse_url(url: &str) -> Result<(Address, Option<UserInfo>), &'static str> {
     let (tls, rest) = match url.split_once("://") {
         Some((scheme, rest)) => (parse_scheme(scheme)?, rest),
@@ -122,7 +121,7 @@ fn parse_scheme(scheme: &str) -> Result<bool, &'static str> {
 }
 
 fn parse_user_info(text: &str) -> Result<UserInfo, &'static str> {
-    // By the letter of RFC 3986 the host would end at the first of these, in the middle of a password.
+    // By RFC 3986 the host would end at the first of these, in the middle of a password.
     if text.contains(['/', '?', '#']) {
         return Err("in user information / is written %2F, ? %3F, # %23");
     }
@@ -137,8 +136,7 @@ fn parse_user_info(text: &str) -> Result<UserInfo, &'static str> {
     }
 }
 
-/// Percent-decodes; unlike the decoder of the library it does not let a stray `%` through, since a password
-/// that works by luck stops working by a change of two characters.
+/// Percent-decodes. Unlike the library's decoder it rejects a stray `%`: a password with one works only by luck.
 fn decode(text: &str) -> Result<String, &'static str> {
     let escaped = text.split('%').skip(1).all(|after| {
         after.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
@@ -194,7 +192,7 @@ fn parse_port(text: &str) -> Result<u16, &'static str> {
 impl FromStr for Address {
     type Err = String;
 
-    /// Reads one address without user information: a URL, or `host:port` as a server says it of its cluster.
+    /// Reads one address without user information: a URL, or `host:port` as a server reports it of its cluster.
     fn from_str(text: &str) -> Result<Self, String> {
         match parse_url(text) {
             Ok((address, None)) => Ok(address),

@@ -1,9 +1,8 @@
-//! Contexts: the named sets of connection settings that the `nats` command line tool keeps.
+//! Contexts: the named sets of connection settings of the `nats` CLI.
 //!
-//! They lie under `$XDG_CONFIG_HOME` (`~/.config` without it) as `nats/context/<name>.json`; the name of the
-//! selected one is in `nats/context.txt`. A context is used as it stands or refused: a field that this
-//! program does not speak is named, since a connection without a proxy or a prefix that was asked for would
-//! be another connection.
+//! They are files below `$XDG_CONFIG_HOME` (default `~/.config`): `nats/context/<name>.json`; the name of the
+//! selected one is in `nats/context.txt`. A context is used completely or rejected: an unsupported field is an error
+//! that names it, because a connection without a requested proxy or prefix would be a different connection.
 
 use std::fs;
 use std::io;
@@ -14,8 +13,8 @@ use serde_json::{Map, Value};
 use super::files::{quoted, uri_scheme};
 use super::{ConfigError, Level, Setting};
 
-/// Fields for other tools, which change nothing of a connection. This program reads no
-/// advisories, so their prefix is among them.
+/// Fields for other tools, which do not affect a connection. This program reads no advisories, so their prefix is one
+/// of them.
 const IGNORED: [&str; 4] = ["name", "description", "color_scheme", "jetstream_event_prefix"];
 
 /// The context that the operator named, by `--context` or `NATS_CONTEXT`: a name, or the path of a `.json`
@@ -60,7 +59,7 @@ pub(super) fn selected(environment: &dyn Fn(&str) -> Option<String>) -> Result<O
     load(&path_of(&directory, &name), &name, &origin).map(Some)
 }
 
-/// A service without a home has no contexts, whatever stands where its directory would be.
+/// A service without a home directory has no contexts.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
@@ -75,7 +74,7 @@ fn path_of(directory: &Path, name: &str) -> PathBuf {
     directory.join("context").join(format!("{name}.json"))
 }
 
-/// The same names as the `nats` tool takes: a name is never a way out of the directory.
+/// The same names as the `nats` CLI accepts: a name cannot leave the directory.
 fn check_name(name: &str) -> Result<(), String> {
     if name.contains("..") || name.contains(['/', '\\']) {
         return Err(format!("{name:?} is not the name of a context, nor a .json file that exists"));
@@ -83,7 +82,7 @@ fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `origin` is what named the context, to be said when it does not exist.
+/// `origin` is the setting that named the context, for the error if it does not exist.
 fn load(path: &Path, name: &str, origin: &str) -> Result<Level, ConfigError> {
     let text = fs::read(path).map_err(|error| {
         ConfigError(if is_absent(&error) {
@@ -137,7 +136,7 @@ fn parse(text: &[u8], name: &str) -> Result<Level, ConfigError> {
     Ok(level)
 }
 
-/// Takes a field out; what remains at the end is what nobody speaks.
+/// Removes a field; what remains at the end is unsupported.
 fn take(fields: &mut Map<String, Value>, field: &str, context: &str) -> Result<Option<Setting>, ConfigError> {
     let name = format!("{field} in the context {context:?}");
     match fields.remove(field) {

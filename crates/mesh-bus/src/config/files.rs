@@ -1,8 +1,7 @@
-//! The files that a connection reads: are they there, readable, and roughly what they should be.
+//! The files that a connection reads: whether they exist, are readable, and look like what they should be.
 //!
-//! The connection reads them anew each time it is made, so nothing of them is kept here. A look at the start
-//! is worth it all the same: "holds no certificate" today is better than a failed handshake to be puzzled
-//! over.
+//! Each connection reads them again, so nothing of them is kept here. The check at the start gives a clear error in
+//! place of a failed handshake.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,10 +11,10 @@ use std::path::{Path, PathBuf};
 use super::{ConfigError, Setting};
 use crate::credentials;
 
-/// More than any of these files needs; a larger one was named by mistake.
+/// More than any of these files needs; a larger file was named by mistake.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// What a file is for, and so what it has to hold.
+/// What a file is for, which determines what it must contain.
 #[derive(Clone, Copy)]
 pub(super) enum FileKind {
     /// A user's JWT and seed, as `nsc` and the `nats` tool write them.
@@ -29,8 +28,8 @@ pub(super) enum FileKind {
 }
 
 impl FileKind {
-    /// What the contents lack, or `None`. Of certificates and keys that is only a first look: whether they can be used
-    /// shows when they are put together.
+    /// What is missing in the contents, or `None`. Of certificates and keys that is only a first look: whether they
+    /// can be used shows when they are put together.
     fn lack(self, contents: &str) -> Option<&'static str> {
         let has = |holds: bool, lack| (!holds).then_some(lack);
         match self {
@@ -44,15 +43,14 @@ impl FileKind {
     }
 }
 
-/// The path that a setting names, after a look at the file. A leading `~` and `$NAME` or `${NAME}` are
-/// replaced and a `file://` is dropped, as the `nats` tool does it for these settings wherever they come
-/// from.
+/// The path that a setting names, after a check of the file. A leading `~` and `$NAME` or `${NAME}` are expanded and
+/// a `file://` is removed, as in the `nats` CLI.
 pub(super) fn path(
     setting: &Setting,
     kind: FileKind,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<PathBuf, ConfigError> {
-    // Errors show the setting as it was written: what its variables stand for could be a secret.
+    // Errors show the setting as it was written: the values of its variables could be secrets.
     let at_fault = |why: &str| ConfigError(format!("{} {:?}: {why}", setting.name, setting.value));
     if setting.value.contains("-----BEGIN") || credentials::nkey_seed(&setting.value).is_some() {
         return Err(ConfigError(format!(
@@ -68,12 +66,12 @@ pub(super) fn path(
     }
 }
 
-/// Contexts may name credentials by URI. Of the schemes that the `nats` tool resolves only `file` is ours.
+/// Contexts may name credentials by URI. Of the schemes of the `nats` CLI only `file` is supported.
 fn without_scheme(setting: &Setting) -> Result<&str, ConfigError> {
     match uri_scheme(&setting.value) {
         None => Ok(&setting.value),
         Some("file") => Ok(&setting.value["file://".len()..]),
-        // The value of a `data:` URI is the credential itself: never shown.
+        // The value of a `data:` URI is the credential itself and is never shown.
         Some(scheme) => Err(ConfigError(format!(
             "{}: credentials by {scheme}: are not supported: name a file",
             setting.name
@@ -81,7 +79,7 @@ fn without_scheme(setting: &Setting) -> Result<&str, ConfigError> {
     }
 }
 
-/// The scheme of a value that the `nats` tool would look up rather than take as it stands.
+/// The scheme of a value that the `nats` CLI would look up instead of using it directly.
 pub(super) fn uri_scheme(value: &str) -> Option<&'static str> {
     let starts = |prefix: &str| value.get(..prefix.len()).is_some_and(|s| s.eq_ignore_ascii_case(prefix));
     [("file", "file://"), ("op", "op://"), ("nsc", "nsc://"), ("env", "env://"), ("data", "data:")]
@@ -128,10 +126,10 @@ fn read(path: &Path) -> Result<String, String> {
         };
         Err(why)
     };
-    // Asked before opening it: opening a FIFO waits for a writer.
+    // Checked before opening it: opening a FIFO waits for a writer.
     match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => {
-            return Err("this is not a regular file, which is read anew at each connect".to_owned());
+            return Err("this is not a regular file, which is read again for each connection".to_owned());
         }
         Ok(metadata) if metadata.len() > MAX_BYTES => {
             return Err(format!("the file is larger than {MAX_BYTES} bytes: name another"));
@@ -141,13 +139,13 @@ fn read(path: &Path) -> Result<String, String> {
     }
     let mut contents = Vec::new();
     match File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut contents)) {
-        // A certificate bundle may have comments in any encoding; what is looked for is ASCII.
+        // A certificate bundle may have comments in any encoding; the markers are ASCII.
         Ok(_) => Ok(String::from_utf8_lossy(&contents).into_owned()),
         Err(error) => cannot(error),
     }
 }
 
-/// The sentence for a file whose mode lets others than its owner read it.
+/// The warning for a file that users other than its owner can read.
 pub(super) fn exposed(setting: &str, path: &Path) -> Option<String> {
     let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
     (mode & 0o077 != 0).then(|| {

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// A password or a token. Neither `Debug` nor `Display` shows it, so no log line and no error can; whoever
-/// needs it says so with [`Secret::expose`].
+/// A password or a token. Neither `Debug` nor `Display` shows it, so no log line and no error can; code that needs it
+/// calls [`Secret::expose`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The secret itself, for the connection and for nothing else.
+    /// The secret itself, for the connection only.
     pub fn expose(&self) -> &str {
         &self.0
     }

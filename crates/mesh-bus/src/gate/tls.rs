@@ -44,7 +44,7 @@ pub(super) fn explain(error: &Error, tls: &Tls) -> String {
                     .to_owned()
             }
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "the server's certificate is not for the name in --server: use a name that it is for"
+                "the server's certificate does not cover the name in --server: use a name that the certificate covers"
                     .to_owned()
             }
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
@@ -61,7 +61,7 @@ pub(super) fn explain(error: &Error, tls: &Tls) -> String {
                 "the server does not accept the client certificate {}: it has to be signed by a CA that the server knows, and to be valid today",
                 cert.display()
             ),
-            None => "the server wants a client certificate that it knows: give --tls-cert and --tls-key"
+            None => "the server requires a client certificate that it trusts: give --tls-cert and --tls-key"
                 .to_owned(),
         },
         Error::InvalidMessage(_) => "what the server says is not TLS".to_owned(),

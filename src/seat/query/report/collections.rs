@@ -1,4 +1,4 @@
-//! `collections`: who contributes to each collection of a node, and which of its modules read it.
+//! `collections`: the contributors of each collection of a node, and the modules that read it.
 
 use super::{Aggregate, Row, Time, beginning, name_at, row_bytes};
 use crate::wire::request::Ask;
@@ -27,11 +27,11 @@ const BEHIND: char = '\u{3}';
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// Somebody contributes and somebody reads.
+    /// It has contributors and readers.
     Read,
     /// No need of the node reads it.
     Unread,
-    /// It is read, and nobody contributes.
+    /// It is read and has no contributor.
     Unfed,
 }
 
@@ -44,7 +44,7 @@ struct Entry {
     state: State,
 }
 
-/// The collection that a need of `kind` called `name` reads, if it reads one.
+/// The collection that a need of `kind` called `name` reads, if any.
 fn collection_read(kind: &str, name: &str) -> Option<String> {
     match kind {
         "collected" => Some(name.to_owned()),

@@ -1,4 +1,4 @@
-//! `drift`: how far what is applied is behind what is needed, by the bus's own times.
+//! `drift`: what is applied, compared with what is needed, by the server's times.
 
 use super::{Aggregate, Row, Time, beginning, name_at, next_in, row_of};
 use crate::wire::request::Ask;
@@ -25,13 +25,13 @@ struct Standing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// There are needs, and nothing was ever applied.
+    /// It has needs, and nothing was ever applied.
     Never,
     /// A need was written after the last apply.
     Unapplied,
-    /// Something is applied, and nothing is needed.
+    /// It is applied and has no needs.
     Orphan,
-    /// What is applied is as new as what is needed.
+    /// None of these.
     Current,
 }
 

@@ -1,5 +1,5 @@
-//! `nodes`: how much each node has written and when last. A last write says nothing of whether the node lives:
-//! silence is not death.
+//! `nodes`: how many keys each node has, and when it last wrote. A node that has not written lately may still be
+//! healthy.
 
 use super::{Aggregate, Row, Time, beginning, name_at, next_in, row_of};
 use crate::wire::request::Ask;
@@ -46,7 +46,7 @@ impl Aggregate for Nodes {
 
     fn take(&mut self, bucket: Bucket, key: &str, _names: &[String], at: Time, deleted: bool) {
         let row = row_of(&mut self.rows, beginning(key, 1), &mut self.bytes);
-        // To delete is to write, too.
+        // A deletion is a write, too.
         Time::keep_later(&mut row.last_write, at);
         let keys = match bucket {
             Bucket::Applied => &mut row.applied,
@@ -57,7 +57,7 @@ impl Aggregate for Nodes {
     }
 
     fn take_malformed(&mut self, key: &str) {
-        // The first token says who wrote it, since a node may write below its own alone.
+        // The first token names the writer, because a node may write only below its own token.
         let token = beginning(key, 1);
         if name::decode(token).is_ok() {
             row_of(&mut self.rows, token, &mut self.bytes).malformed += 1;
