@@ -5,16 +5,18 @@
 //! waits.
 
 mod child;
+mod retry;
 mod socket;
 mod turns;
 
 pub use child::{answer, reapply};
 
 use crate::site::Site;
-use crossbeam_channel::{Receiver, Sender, bounded, select, tick};
+use crossbeam_channel::{Receiver, Sender, at, bounded, never, select, tick};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::notify::Notify;
 use mesh_daemon::signals::{self, Signal};
+use retry::Retry;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -34,6 +36,8 @@ enum Event {
     Connection(UnixStream),
     /// A child wants to apply.
     Wants(u64),
+    /// In a child's apply something did not answer.
+    Silent(u64),
     /// A child has ended.
     Ended(u64),
 }
@@ -50,6 +54,7 @@ struct Daemon {
     events: Sender<Event>,
     children: Vec<Running>,
     turns: Turns,
+    retry: Retry,
     next: u64,
 }
 
@@ -66,6 +71,7 @@ pub fn serve(site: &Site, root: Option<PathBuf>, every: Duration) -> io::Result<
         events,
         children: Vec::new(),
         turns: Turns::default(),
+        retry: Retry::default(),
         next: 0,
     };
     log::info!("listening on {}", socket.display());
@@ -91,6 +97,7 @@ impl Daemon {
         let again = tick(every);
         let alive = tick(notify.watchdog_interval().unwrap_or(Duration::from_secs(10)));
         loop {
+            let due = self.retry.due().map_or_else(never, at);
             select! {
                 recv(signals) -> signal => match signal {
                     Ok(Signal::Reload) => self.start(None),
@@ -101,6 +108,10 @@ impl Daemon {
                     Err(error) => return Err(io::Error::other(error)),
                 },
                 recv(again) -> _ => self.start(None),
+                recv(due) -> _ => {
+                    self.retry.done();
+                    self.start(None);
+                }
                 recv(alive) -> _ => {
                     *ready = *ready || notify.ready();
                     notify.watchdog();
@@ -119,7 +130,15 @@ impl Daemon {
                 let turn = self.turns.wants(id);
                 self.tell(turn);
             }
+            Event::Silent(id) => {
+                if self.turns.is_running_now(id) {
+                    self.retry.not_answered();
+                }
+            }
             Event::Ended(id) => {
+                if self.turns.is_running_now(id) {
+                    self.retry.ended(Instant::now());
+                }
                 self.children.retain(|child| child.id != id);
                 let turn = self.turns.ended(id);
                 self.tell(turn);
@@ -171,7 +190,7 @@ impl Daemon {
         let waiting = self.turns.stop();
         self.tell(waiting);
         while self.turns.is_running() {
-            let left = crossbeam_channel::at(until);
+            let left = at(until);
             select! {
                 recv(events) -> event => match event {
                     Ok(Event::Ended(id)) => drop(self.turns.ended(id)),
@@ -191,7 +210,12 @@ impl Daemon {
 /// Hears what a child says, and waits for its end.
 fn watch(id: u64, mut child: Child, control: UnixStream, events: &Sender<Event>) {
     for line in BufReader::new(control).lines().map_while(Result::ok).take(4) {
-        if line == child::WANTS && events.send(Event::Wants(id)).is_err() {
+        let event = match line.as_str() {
+            child::WANTS => Event::Wants(id),
+            child::SILENT => Event::Silent(id),
+            _ => continue,
+        };
+        if events.send(event).is_err() {
             break;
         }
     }

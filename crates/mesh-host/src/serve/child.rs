@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// What a child says when it wants to apply.
 pub(super) const WANTS: &str = "apply";
+/// What a child says when something did not answer: the parent has it looked at again.
+pub(super) const SILENT: &str = "silent";
 /// How long a client may take to send its request, in all.
 const SEND_WITHIN: Duration = Duration::from_secs(10);
 /// How long a client that was refused may go on sending.
@@ -65,7 +67,16 @@ pub fn reapply(site: &Site) -> Exit {
     // Read again in our turn: it may be a newer one.
     let Ok(Some(apply)) = accepted::load(site, &own) else { return Exit::Failed };
     match session::apply(site, Input::Mesh(Box::new(apply)), &mut log_outcome) {
-        Ok(_) => Exit::Done,
+        Ok(report) => {
+            tell_silence(&report);
+            // The last run was not clean, so an equal request has something to do.
+            if !is_clean(&report)
+                && let Err(why) = accepted::forget_clean(site)
+            {
+                log::warn!("the last request cannot be forgotten: {why}");
+            }
+            Exit::Done
+        }
         Err(trouble) => {
             log::error!("the own copy was not applied: {}", words(&trouble));
             Exit::Failed
@@ -176,6 +187,7 @@ fn run(site: &Site, apply: Apply, bytes: &[u8], stream: &mut UnixStream) -> Line
     let keep = |site: &Site| accepted::store(site, &own, &copy);
     match session::apply_and_keep(site, Input::Mesh(Box::new(merged)), &keep, &mut tell) {
         Ok(report) => {
+            tell_silence(&report);
             if is_clean(&report)
                 && !part
                 && let Err(why) = accepted::remember_clean(site, bytes)
@@ -222,6 +234,17 @@ fn turn() -> Result<bool, ()> {
     match BufReader::new(control).read_line(&mut line) {
         Ok(0) | Err(_) => Err(()),
         Ok(_) => Ok(line == "go\n"),
+    }
+}
+
+/// Lets the parent know that something did not answer.
+fn tell_silence(report: &Report) {
+    if !report.totals.contains_key(&Word::NotAnswered) {
+        return;
+    }
+    if let Ok(mut control) = handle(rustix::stdio::stdout()).map(UnixStream::from) {
+        // A parent that is gone looks at everything again when it starts.
+        let _ = control.write_all(format!("{SILENT}\n").as_bytes());
     }
 }
 

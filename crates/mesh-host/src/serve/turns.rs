@@ -56,6 +56,11 @@ impl Turns {
         self.waiting.take().map(|waiting| (waiting, Turn::Superseded)).into_iter().collect()
     }
 
+    /// Whether it is this child that applies.
+    pub(super) fn is_running_now(&self, id: u64) -> bool {
+        self.running == Some(id)
+    }
+
     pub(super) const fn is_running(&self) -> bool {
         self.running.is_some()
     }

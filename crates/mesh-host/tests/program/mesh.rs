@@ -1,6 +1,6 @@
 //! A small mesh: keys, signed declarations, and a daemon on a tree.
 
-use crate::tree::{Ran, Tree};
+use crate::tree::{Ran, Tree, program};
 use mesh_model::assignment::Need;
 use mesh_model::host_api::MAX_REQUEST_BYTES;
 use mesh_model::keys::SealingKey;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 pub(crate) struct Mesh {
@@ -124,7 +124,14 @@ impl Mesh {
     }
 
     pub(crate) fn serve(&self, every: u64) -> Daemon {
-        let mut command = self.tree.command(&["serve", "--every", &every.to_string()]);
+        self.serve_in(&["env"], every)
+    }
+
+    /// The daemon, started by another command.
+    pub(crate) fn serve_in(&self, wrapper: &[&str], every: u64) -> Daemon {
+        let mut command = Command::new(wrapper[0]);
+        command.args(&wrapper[1..]).arg(program()).args(["serve", "--every", &every.to_string(), "--root"]);
+        command.arg(self.tree.root()).env_remove("RUST_LOG");
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());

@@ -386,3 +386,32 @@ fn h95_on_an_adopted_node_what_was_found_is_held_until_its_module_is_taken() {
     assert_eq!(mesh.tree.run(&["restore", "ssh.conf"]).code, 0);
     assert_eq!(mesh.tree.read("/etc/ssh/sshd_config"), "found");
 }
+
+#[test]
+fn what_did_not_answer_is_looked_at_again_after_a_few_seconds() {
+    let mesh = Mesh::new();
+    let root = mesh.tree.root().to_str().unwrap().to_owned();
+    fs::create_dir_all(mesh.tree.path("/srv/disk")).unwrap();
+    fs::create_dir_all(mesh.tree.path("/disk")).unwrap();
+    let on_disk = || {
+        Module::new("web", json!([{"id": "web.f", "type": "file", "path": "/srv/disk/f", "content": "x"}]))
+    };
+    {
+        let mount = r#"mount --bind "$0/disk" "$0/srv/disk"; exec "$@""#;
+        let daemon = mesh.serve_in(&["unshare", "--mount", "sh", "-ec", mount, &root], 3600);
+        assert_eq!(daemon.last(&mesh.request(1, &[on_disk()]))["report"]["totals"], json!({"created": 1}));
+    }
+    fs::remove_file(mesh.tree.path("/disk/f")).unwrap();
+    // The disk is away at boot, and comes back later.
+    let daemon = mesh.serve_in(&["unshare", "--mount"], 3600);
+    until("the apply at boot finds the disk away", || {
+        daemon.last(&mesh.request(1, &[on_disk()]))["report"]["totals"] == json!({"not-answered": 1})
+    });
+    assert!(!mesh.tree.exists("/srv/disk/f") && !mesh.tree.exists("/disk/f"));
+    let mounted = Command::new("nsenter")
+        .args(["--mount", "-t", &daemon.child.id().to_string(), "mount", "--bind"])
+        .args([mesh.tree.path("/disk"), mesh.tree.path("/srv/disk")])
+        .status();
+    assert!(mounted.unwrap().success());
+    until("the file is made again", || mesh.tree.exists("/disk/f"));
+}
