@@ -148,9 +148,10 @@ fn one_file_knows_the_bus_library() {
         let text = fs::read_to_string(root().join(path)).unwrap();
         let line = text.lines().nth(number.parse::<usize>().unwrap() - 1).unwrap();
         let is_our_module = line.contains("mesh_bus::nats::") || line.contains("crate::nats::");
-        path != "crates/mesh-bus/src/nats.rs" && !is_our_module
+        // The tests of the gate run the real library behind it.
+        path != "crates/mesh-bus/src/nats.rs" && !path.starts_with("crates/mesh-bus/tests/") && !is_our_module
     });
-    none(&found, "only crates/mesh-bus/src/nats.rs names the crate");
+    none(&found, "only crates/mesh-bus/src/nats.rs, and the tests of that crate, name the library");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! `ask`: asks the seat and shows the answer, to a person as a table, to a program as data.
 
+mod choice;
 pub(super) mod malformed;
 pub(super) mod nothing;
 mod render;
 
+use self::choice::{Form, Rows, parse_form};
 use super::connect::{Environment, Inbox, parse_inbox_prefix};
 use super::connecting;
 use super::parse_whole;
@@ -100,27 +102,6 @@ connecting! {
     }
 }
 
-/// In which form an answer is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// Columns that fit the screen.
-    Table,
-    /// All columns, whole.
-    Wide,
-    /// A key or names, one entry a line.
-    Name,
-    /// As it came.
-    Json,
-}
-
-const FORMS: [(&str, Form); 4] =
-    [("table", Form::Table), ("wide", Form::Wide), ("name", Form::Name), ("json", Form::Json)];
-
-fn parse_form(word: &str) -> Result<Form, String> {
-    let known = FORMS.iter().find(|(name, _)| *name == word).map(|(_, form)| *form);
-    known.ok_or_else(|| format!("{word:?} is not a form of output; it can be table, wide, name or json"))
-}
-
 fn parse_what(word: &str) -> Result<What, String> {
     let known = || What::ALL.map(What::word);
     What::from_word(word).ok_or_else(|| match did_you_mean(word, known()) {
@@ -137,21 +118,6 @@ fn parse_stale_after(text: &str) -> Result<Duration, String> {
 
 fn parse_limit(text: &str) -> Result<usize, String> {
     parse_whole(text, 1, request::MAX_LIMIT)
-}
-
-/// Which rows of an answer are shown.
-#[derive(Debug, Clone, Default)]
-struct Rows {
-    /// Those in one of these states.
-    states: Option<Vec<String>>,
-    /// Those that are not well.
-    not_ok: bool,
-}
-
-impl Rows {
-    const fn are_all(&self) -> bool {
-        self.states.is_none() && !self.not_ok
-    }
 }
 
 impl Ask {

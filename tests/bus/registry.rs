@@ -282,5 +282,7 @@ fn another_version_of_the_seat_is_said() {
     let line = seat.wait_for_log("other seats are running: OTHER", PATIENCE);
     assert!(line.contains("version 9.9.9 beside") && line.contains("stop one of them"), "{line}");
     let health = server.client(&READER).try_health().expect("an answer");
-    assert_eq!(health["other_seats"], json!([{"id": "OTHER", "version": "9.9.9"}]));
+    let other = &health["other_seats"][0];
+    assert_eq!((&other["id"], &other["version"]), (&json!("OTHER"), &json!("9.9.9")));
+    assert!(other["seen_seconds_ago"].as_u64().is_some_and(|seconds| seconds < 60), "{other}");
 }

@@ -1,8 +1,8 @@
 //! An answer as text: a line for each entry, and notes for what else there is to say.
 
+use super::choice::{Form, Rows};
 use super::malformed::{bucket, delete_command, quote, unnameable};
 use super::nothing::scope;
-use super::{Form, Rows};
 use crate::wire::answer::Received;
 use crate::wire::request::{self, What};
 use mesh_daemon::duration;
