@@ -20,7 +20,7 @@ fn store_a_little(mesh: &Mesh) {
 }
 
 #[test]
-fn ten_thousand_asks_a_second_of_nonsense() {
+fn ten_thousand_nonsense_requests_a_second_stay_within_the_bounds() {
     let mesh = Mesh::start();
     store_a_little(&mesh);
     let siege = Siege::begin(&mesh);
@@ -29,7 +29,7 @@ fn ten_thousand_asks_a_second_of_nonsense() {
 }
 
 #[test]
-fn a_bucket_of_a_hundred_thousand_keys() {
+fn a_bucket_of_a_hundred_thousand_keys_stays_within_the_bounds() {
     let mesh = Mesh::start();
     store_a_little(&mesh);
     bulk(&mesh, |at| format!("cellar.web.port.p{at:06}").into_bytes());
@@ -42,7 +42,7 @@ fn a_bucket_of_a_hundred_thousand_keys() {
 }
 
 #[test]
-fn a_hundred_thousand_malformed_keys() {
+fn a_hundred_thousand_malformed_keys_stay_within_the_bounds() {
     let mesh = Mesh::start();
     store_a_little(&mesh);
     bulk(&mesh, |at| match at % 4 {
@@ -60,7 +60,7 @@ fn a_hundred_thousand_malformed_keys() {
 }
 
 #[test]
-fn values_of_a_mebibyte() {
+fn values_of_a_mebibyte_stay_within_the_bounds() {
     let mesh = Mesh::start();
     store_a_little(&mesh);
     // As much as fits a message beside its headers.
@@ -75,7 +75,7 @@ fn values_of_a_mebibyte() {
 }
 
 #[test]
-fn full_pages_for_everybody() {
+fn full_pages_for_a_hundred_clients_stay_within_the_bounds() {
     let mesh = Mesh::start();
     store_a_little(&mesh);
     let value = format!("\"{}\"", "x".repeat(8 * 1024));

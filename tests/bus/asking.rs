@@ -38,7 +38,7 @@ fn only_answer(client: &Client, asked: &Inbox) -> Answer {
 }
 
 #[test]
-fn a1_a_small_payload_makes_pages_and_holds_up_nobody() {
+fn a_small_payload_makes_pages_and_delays_nobody() {
     const MAX_PAYLOAD: usize = 65_536;
     let server = Setup::shipped().append(&format!("max_payload: {MAX_PAYLOAD}")).start();
     let mesh = Mesh::start_on(server, &[]);
@@ -62,7 +62,7 @@ fn a1_a_small_payload_makes_pages_and_holds_up_nobody() {
 }
 
 #[test]
-fn a2_an_answer_is_never_published_where_it_could_do_harm() {
+fn a_response_is_never_published_where_it_could_do_harm() {
     let mesh = Mesh::start();
     let (reader, tester) = (mesh.reader(), mesh.tester());
     let targets = [
@@ -94,7 +94,7 @@ fn a2_an_answer_is_never_published_where_it_could_do_harm() {
 }
 
 #[test]
-fn a3_requests_without_a_reply_subject_are_counted_and_hold_up_nobody() {
+fn requests_without_a_reply_subject_are_counted_and_delay_nobody() {
     let mesh = Mesh::start();
     let reader = mesh.reader();
     for _ in 0..1_000 {
@@ -107,7 +107,7 @@ fn a3_requests_without_a_reply_subject_are_counted_and_hold_up_nobody() {
 }
 
 #[test]
-fn a4_a_filter_is_a_name_and_never_a_pattern() {
+fn a_filter_is_a_name_and_never_a_pattern() {
     // Each name with its one spelling in a key.
     let names = [
         ("*", "=2A"),
@@ -159,7 +159,7 @@ fn a4_a_filter_is_a_name_and_never_a_pattern() {
 }
 
 #[test]
-fn a5_no_filter_can_smuggle_a_protocol_line_to_the_server() {
+fn no_filter_can_smuggle_a_protocol_line_to_the_server() {
     let (mesh, proxy) = Mesh::start_behind_a_proxy();
     let (reader, tester) = (mesh.reader(), mesh.tester());
     let injected = tester.subscribe("_INBOX.injected", None);
@@ -198,7 +198,7 @@ fn a5_no_filter_can_smuggle_a_protocol_line_to_the_server() {
 }
 
 #[test]
-fn a6_a_repeated_field_is_refused() {
+fn a_repeated_field_is_an_error() {
     let mesh = Mesh::start();
     let reader = mesh.reader();
     for (body, field) in [
@@ -213,7 +213,7 @@ fn a6_a_repeated_field_is_refused() {
 }
 
 #[test]
-fn a7_values_are_given_back_digit_for_digit() {
+fn values_are_given_back_digit_for_digit() {
     let values = [
         "123456789012345678901234567890",
         "1e400",
@@ -247,7 +247,7 @@ fn a7_values_are_given_back_digit_for_digit() {
 }
 
 #[test]
-fn a8_many_askers_at_once_each_have_one_right_answer() {
+fn many_clients_at_once_each_get_one_right_response() {
     const MANY: usize = 20_000;
     const ASKS: usize = 200;
     let mesh = Mesh::start();

@@ -60,7 +60,7 @@ fn wait_for_answer(server: &Server, within: Duration) -> Value {
 }
 
 #[test]
-fn c1_a_server_that_says_nothing_is_given_up_for_the_next() {
+fn a_server_that_says_nothing_is_given_up_for_the_next() {
     let (silent, kept) = silent_server();
     let server = Server::start();
     mesh::init(&server);
@@ -73,7 +73,7 @@ fn c1_a_server_that_says_nothing_is_given_up_for_the_next() {
 }
 
 #[test]
-fn c1_a_seat_that_tries_a_silent_server_can_be_stopped() {
+fn a_seat_that_tries_a_silent_server_can_be_stopped() {
     let (silent, _kept) = silent_server();
     let server = Server::start();
     let mut seat = Seat::spawn(&Seat::program(&silent), &server);
@@ -83,7 +83,7 @@ fn c1_a_seat_that_tries_a_silent_server_can_be_stopped() {
 }
 
 #[test]
-fn c1_a_server_that_freezes_is_left_for_another() {
+fn a_server_that_freezes_is_left_for_another() {
     let frozen = Server::start();
     let other = Server::start();
     mesh::init(&frozen);
@@ -99,7 +99,7 @@ fn c1_a_server_that_freezes_is_left_for_another() {
 }
 
 #[test]
-fn c1_a_seat_whose_only_server_freezes_can_be_stopped() {
+fn a_seat_whose_only_server_freezes_can_be_stopped() {
     let mut mesh = Mesh::start();
     mesh.server.freeze();
     assert_eq!(mesh.seat.terminate(END).code(), Some(0));
@@ -107,7 +107,7 @@ fn c1_a_seat_whose_only_server_freezes_can_be_stopped() {
 }
 
 #[test]
-fn c2_many_failed_attempts_do_not_use_up_the_seats_patience() {
+fn many_failed_attempts_do_not_use_up_the_seats_patience() {
     let mut server = Server::start();
     mesh::init(&server);
     let proxy = Proxy::start(&server);
@@ -123,7 +123,7 @@ fn c2_many_failed_attempts_do_not_use_up_the_seats_patience() {
 }
 
 #[test]
-fn c3_a_password_with_reserved_characters_in_the_url_connects() {
+fn a_password_with_reserved_characters_in_the_url_connects() {
     let server = Setup::shipped().env("MESH_PASSWORD_SEAT", "\"p@ss/w\"").start();
     mesh::init(&server);
     let url = format!("nats://seat:p%40ss%2Fw@{}", server.address());
@@ -168,17 +168,17 @@ fn drop_packets(is_busy: bool) {
 }
 
 #[test]
-fn c4_an_idle_link_that_is_dead_is_noticed() {
+fn an_idle_link_that_is_dead_is_noticed() {
     drop_packets(false);
 }
 
 #[test]
-fn c4_a_busy_link_that_is_dead_is_noticed() {
+fn a_busy_link_that_is_dead_is_noticed() {
     drop_packets(true);
 }
 
 #[test]
-fn c5_credentials_that_expired_are_read_anew_once_they_are_replaced() {
+fn expired_credentials_are_read_again_after_their_replacement() {
     let operator = Operator::new();
     let server = operator.setup().start();
     let administrator = operator.user(None);
@@ -206,7 +206,7 @@ fn c5_credentials_that_expired_are_read_anew_once_they_are_replaced() {
 }
 
 #[test]
-fn c7_restarts_amid_asks_leave_no_consumer_and_no_wrong_answer() {
+fn restarts_during_requests_leave_no_consumer_and_no_wrong_response() {
     const ASKS: usize = 500;
     const RESTARTS: usize = 5;
     let mut mesh = Mesh::start();

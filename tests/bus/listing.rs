@@ -54,7 +54,7 @@ fn connection_of_the_seat(mesh: &Mesh) -> Value {
 }
 
 #[test]
-fn l1_a_bucket_that_is_empty_or_holds_markers_alone_answers_with_nothing() {
+fn a_bucket_with_markers_alone_gives_no_entries() {
     let mesh = Mesh::start();
     let (reader, tester) = (mesh.reader(), mesh.tester());
     assert_nothing(&ask_needs(&reader), &json!({"sequence": 0}));
@@ -70,7 +70,7 @@ fn l1_a_bucket_that_is_empty_or_holds_markers_alone_answers_with_nothing() {
 }
 
 #[test]
-fn l1_keys_that_age_out_while_they_are_listed_leave_nothing() {
+fn keys_that_age_out_while_they_are_listed_leave_nothing() {
     let mesh = Mesh::start();
     let (reader, tester) = (mesh.reader(), mesh.tester());
     let second = 1_000_000_000;
@@ -91,7 +91,7 @@ fn l1_keys_that_age_out_while_they_are_listed_leave_nothing() {
 }
 
 #[test]
-fn l3_a_key_that_is_not_utf_8_is_said_and_its_neighbours_are_answered() {
+fn a_key_that_is_not_utf_8_is_reported_and_hides_no_other() {
     let mesh = Mesh::start();
     let (reader, tester) = (mesh.reader(), mesh.tester());
     let connection = connection_of_the_seat(&mesh);
@@ -118,7 +118,7 @@ fn l3_a_key_that_is_not_utf_8_is_said_and_its_neighbours_are_answered() {
 }
 
 #[test]
-fn l4_a_value_with_unreadable_headers_is_given_and_said() {
+fn a_value_with_unreadable_headers_is_given_and_reported() {
     let mesh = Mesh::start();
     let (reader, tester) = (mesh.reader(), mesh.tester());
     let connection = connection_of_the_seat(&mesh);
@@ -142,7 +142,7 @@ fn l4_a_value_with_unreadable_headers_is_given_and_said() {
 
 #[test]
 #[allow(clippy::print_stderr, reason = "says which half of the case this server has")]
-fn l5_a_key_that_expired_is_not_listed() {
+fn a_key_that_expired_is_not_listed() {
     let mesh = Mesh::start();
     let (reader, tester) = (mesh.reader(), mesh.tester());
     let second = 1_000_000_000_u64;
@@ -175,7 +175,7 @@ fn l5_a_key_that_expired_is_not_listed() {
 }
 
 #[test]
-fn l6_each_live_key_is_there_once_with_its_newest_value() {
+fn each_live_key_is_there_once_with_its_newest_value() {
     let mesh = Mesh::start();
     let (reader, tester) = (mesh.reader(), mesh.tester());
     mesh.admin().update_bucket(NEEDS, &json!({"max_msgs_per_subject": 5}));
@@ -210,7 +210,7 @@ fn l6_each_live_key_is_there_once_with_its_newest_value() {
 }
 
 #[test]
-fn l7_each_key_with_a_byte_that_no_token_holds_is_said_by_its_exact_spelling() {
+fn a_key_with_a_forbidden_byte_is_reported_as_it_is_spelled() {
     let mesh = Mesh::start();
     let (reader, tester) = (mesh.reader(), mesh.tester());
     let strange = [
@@ -244,7 +244,7 @@ fn l7_each_key_with_a_byte_that_no_token_holds_is_said_by_its_exact_spelling() {
 }
 
 #[test]
-fn l8_each_key_with_an_escape_that_spells_no_name_is_said() {
+fn a_key_with_a_bad_escape_is_reported() {
     let mesh = Mesh::start();
     let (reader, tester) = (mesh.reader(), mesh.tester());
     let good = tester.kv_put(COLLECT, "n1.a.web", r#""good""#);

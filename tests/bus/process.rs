@@ -36,7 +36,7 @@ fn pid_1(url: &str) -> Program {
 }
 
 #[test]
-fn p1_term_ends_an_idle_seat() {
+fn term_ends_an_idle_seat() {
     let server = Server::start();
     mesh::init(&server);
     let mut seat = Seat::spawn(&pid_1(&server.client_url()), &server);
@@ -45,7 +45,7 @@ fn p1_term_ends_an_idle_seat() {
 }
 
 #[test]
-fn p1_term_ends_a_seat_whose_bus_is_down() {
+fn term_ends_a_seat_whose_bus_is_down() {
     let mut server = Server::start();
     mesh::init(&server);
     let mut seat = Seat::spawn(&pid_1(&server.client_url()), &server);
@@ -56,7 +56,7 @@ fn p1_term_ends_a_seat_whose_bus_is_down() {
 }
 
 #[test]
-fn p1_term_ends_a_seat_that_connects() {
+fn term_ends_a_seat_that_connects() {
     // The kernel accepts for it, and nobody ever speaks.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let url = format!("nats://{}", silent.local_addr().expect("its address"));
@@ -67,7 +67,7 @@ fn p1_term_ends_a_seat_that_connects() {
 }
 
 #[test]
-fn p1_term_ends_a_seat_whose_bus_hangs_in_mid_read() {
+fn term_ends_a_seat_whose_bus_hangs_in_mid_read() {
     let server = Server::start();
     mesh::init(&server);
     let proxy = Proxy::start(&server);

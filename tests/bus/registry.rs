@@ -36,7 +36,7 @@ fn wait_for_registry(client: &Client, within: Duration) {
 }
 
 #[test]
-fn r1_a_denied_write_is_said_and_tried_again() {
+fn a_denied_write_is_reported_and_tried_again() {
     const DENIED: &str = "$KV.mesh-provisioner_registry.config";
     let denied = Setup::shipped().deny(&SEAT, Right::Publish, "$KV.mesh-provisioner_registry.>");
     let mut server = denied.start();
@@ -68,7 +68,7 @@ fn r1_a_denied_write_is_said_and_tried_again() {
 }
 
 #[test]
-fn r1_a_bucket_that_acknowledges_nothing_is_waited_for_within_a_bound() {
+fn a_bucket_that_acknowledges_nothing_is_waited_for_within_a_bound() {
     let server = Setup::shipped().start();
     let admin = server.client(&ADMINISTRATOR);
     admin.create_bucket(REGISTRY, &json!({"no_ack": true}));
@@ -91,7 +91,7 @@ fn r1_a_bucket_that_acknowledges_nothing_is_waited_for_within_a_bound() {
 }
 
 #[test]
-fn r2_the_same_values_spelt_otherwise_are_left_alone() {
+fn equal_values_in_another_spelling_are_left_alone() {
     let mut mesh = Mesh::start();
     mesh.seat.kill();
     let tester = mesh.tester();
@@ -117,7 +117,7 @@ fn r2_the_same_values_spelt_otherwise_are_left_alone() {
 }
 
 #[test]
-fn r3_a_full_bucket_refuses_some_keys_and_not_the_others() {
+fn a_full_bucket_refuses_some_keys_and_not_the_others() {
     const FULL: &str = "maximum messages exceeded";
     let server = Setup::shipped().start();
     mesh::init(&server);
@@ -135,7 +135,7 @@ fn r3_a_full_bucket_refuses_some_keys_and_not_the_others() {
 }
 
 #[test]
-fn r4_a_foreign_change_is_put_back_and_said() {
+fn a_foreign_change_is_restored_and_reported() {
     let mesh = Mesh::start();
     let tester = mesh.tester();
     let right = tester.kv_get(REGISTRY, "secret").expect("a kind").value;
@@ -155,7 +155,7 @@ fn r4_a_foreign_change_is_put_back_and_said() {
 }
 
 #[test]
-fn r5_the_registry_is_in_place_within_a_minute_of_the_bus_being_ready() {
+fn the_registry_is_in_place_within_a_minute_of_the_bus_being_ready() {
     let without = Setup::shipped().replace("    jetstream: enabled\n", "").append("jetstream: disabled");
     let mut server = without.start();
     let _seat = Seat::start(&server, &[]);
@@ -182,7 +182,7 @@ fn wait_until_patient(reader: &Client) {
 }
 
 #[test]
-fn r6_what_is_no_kind_is_deleted_or_said() {
+fn a_key_that_is_not_a_kind_is_deleted_or_reported() {
     let mut mesh = Mesh::start();
     mesh.seat.kill();
     let admin = mesh.admin();
@@ -213,7 +213,7 @@ fn r6_what_is_no_kind_is_deleted_or_said() {
 }
 
 #[test]
-fn changes_made_by_hand_while_no_seat_ran_are_put_right_and_nothing_else_is_written() {
+fn the_first_pass_restores_manual_changes_and_writes_nothing_else() {
     let mut mesh = Mesh::start();
     mesh.seat.kill();
     let tester = mesh.tester();

@@ -195,7 +195,7 @@ fn the_administrator_makes_buckets_and_writes_no_key() {
 }
 
 #[test]
-fn an_acknowledgement_that_a_node_sends_into_the_registry_is_put_right_by_the_next_pass() {
+fn the_next_pass_removes_an_acknowledgement_from_the_registry() {
     let mesh = Mesh::start();
     let (attic, reader, tester) = (mesh.node("attic"), mesh.reader(), mesh.tester());
     let right = tester.kv_get(REGISTRY, "secret").expect("the registry is in place").value;
@@ -237,7 +237,7 @@ fn an_acknowledgement_that_a_node_sends_into_the_registry_is_put_right_by_the_ne
 }
 
 #[test]
-fn a_key_that_is_too_long_to_be_written_by_the_seat_does_not_break_its_connection() {
+fn a_key_that_is_too_long_for_the_seat_does_not_break_its_connection() {
     let mesh = Mesh::start();
     let (attic, reader, tester) = (mesh.node("attic"), mesh.reader(), mesh.tester());
     // It fits the line in which a node names it, and no line that has a subject for an answer too.

@@ -55,14 +55,14 @@ fn assert_served_by_tls(server: &Server, url: &str, ca: &str) {
 }
 
 #[test]
-fn tls_that_the_server_requires() {
+fn the_seat_connects_with_tls_that_the_server_requires() {
     let authority = Authority::new();
     let server = with_tls(&authority.issue("server", "127.0.0.1", Term::Valid), "").start();
     assert_served_by_tls(&server, &server.client_url(), &authority.file());
 }
 
 #[test]
-fn tls_that_the_server_offers() {
+fn the_seat_connects_with_tls_that_the_server_offers() {
     let authority = Authority::new();
     let certificate = authority.issue("server", "127.0.0.1", Term::Valid);
     let server = with_tls(&certificate, "").append("allow_non_tls: true").start();
@@ -70,7 +70,7 @@ fn tls_that_the_server_offers() {
 }
 
 #[test]
-fn tls_with_a_ca_of_the_environment() {
+fn the_seat_connects_with_a_ca_of_the_environment() {
     let authority = Authority::new();
     let server = with_tls(&authority.issue("server", "127.0.0.1", Term::Valid), "").start();
     let url = server.client_url();
@@ -78,7 +78,7 @@ fn tls_with_a_ca_of_the_environment() {
 }
 
 #[test]
-fn tls_on_both_sides() {
+fn the_seat_connects_with_a_client_certificate() {
     let authority = Authority::new();
     let more = format!("ca_file: {:?}, verify: true", authority.file());
     let server = with_tls(&authority.issue("server", "127.0.0.1", Term::Valid), &more).start();
@@ -98,7 +98,7 @@ fn secret_file(directory: &std::path::Path, name: &str, contents: &str) -> Strin
 }
 
 #[test]
-fn creds_with_a_jwt() {
+fn the_seat_connects_with_creds() {
     let operator = Operator::new();
     let server = operator.setup().start();
     let directory = tempfile::tempdir().expect("a directory");
@@ -136,7 +136,7 @@ fn creds_that_others_may_read_are_warned_of() {
 }
 
 #[test]
-fn an_nkey() {
+fn the_seat_connects_with_an_nkey() {
     let pair = KeyPair::new(KeyPairType::User);
     let public = pair.public_key();
     let setup = format!("jetstream: enabled\nauthorization {{ users: [{{ nkey: {public} }}] }}");
@@ -150,14 +150,14 @@ fn an_nkey() {
 }
 
 #[test]
-fn a_user_with_a_password() {
+fn the_seat_connects_with_a_password() {
     let server = Server::start();
     let url = server.client_url();
     assert_served(&server, &|name| command(name).args(&["--server", &url]));
 }
 
 #[test]
-fn a_token() {
+fn the_seat_connects_with_a_token() {
     const TOKEN: &str = "s3cr3t-token";
     let setup = format!("jetstream: enabled\nauthorization {{ token: {TOKEN:?} }}");
     let server = Setup::custom(&setup).start();

@@ -39,7 +39,7 @@ proptest! {
     }
 
     #[test]
-    fn a_name_has_one_spelling(token in "[A-Fa-z0-9=._/:-]{0,12}") {
+    fn each_name_has_exactly_one_spelling(token in "[A-Fa-z0-9=._/:-]{0,12}") {
         if let Ok(name) = name::decode(&token) {
             prop_assert_eq!(name::encode(&name), token);
         }

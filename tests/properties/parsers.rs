@@ -51,7 +51,7 @@ fn read_context(text: &[u8]) -> Result<config::BusConfig, config::ConfigError> {
 
 proptest! {
     #[test]
-    fn answers_of_the_bus(body in bytes()) {
+    fn any_bytes_as_a_reply_upset_no_parser(body in bytes()) {
         for bucket in Bucket::ALL {
             prop_assert!(keys::parse(Kv::new(bucket.name()), &body).is_err());
         }
@@ -64,7 +64,7 @@ proptest! {
     }
 
     #[test]
-    fn answers_that_are_some_other_json(text in json()) {
+    fn any_json_as_a_reply_upsets_no_parser(text in json()) {
         let body = text.as_bytes();
         prop_assert!(keys::parse(Kv::new(Bucket::Needs.name()), body).is_err());
         prop_assert!(parse_message(body).is_err());
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_answer(at in any::<usize>(), byte in any::<u8>()) {
+    fn a_damaged_reply_upsets_no_parser(at in any::<usize>(), byte in any::<u8>()) {
         let stored = Stored { subject: "$KV.b.k", sequence: 5, headers: b"NATS/1.0\r\nA: b\r\n\r\n", data: b"1", time: "t" };
         for mut body in [
             jetstream::message(&stored),
@@ -136,13 +136,13 @@ proptest! {
     }
 
     #[test]
-    fn a_greeting(line in bytes(), text in "INFO \\{(\"[a-z_]{1,12}\":(1|\"x\"|\\[\\]),?){0,8}\\}?") {
+    fn any_greeting_upsets_no_parser(line in bytes(), text in "INFO \\{(\"[a-z_]{1,12}\":(1|\"x\"|\\[\\]),?){0,8}\\}?") {
         prop_assert!(Info::greeting(&line).is_err());
         let _ = Info::greeting(text.as_bytes());
     }
 
     #[test]
-    fn a_list_of_servers(list in "((nats|tls|ws|x)://)?\\PC{0,20}(@|:|,|\\[|\\]|/|%)?\\PC{0,20}") {
+    fn any_list_of_servers_upsets_no_parser(list in "((nats|tls|ws|x)://)?\\PC{0,20}(@|:|,|\\[|\\]|/|%)?\\PC{0,20}") {
         if let Ok((addresses, _)) = address::parse_list(&list) {
             for address in addresses {
                 let again = address::parse_list(&address.to_string()).unwrap().0;
@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn the_file_of_a_context(text in bytes(), value in json()) {
+    fn any_context_file_upsets_no_parser(text in bytes(), value in json()) {
         let _ = read_context(&text);
         let _ = read_context(value.as_bytes());
         let file = format!(r#"{{"url":{value},"user":"u","password":"opensesame"}}"#);

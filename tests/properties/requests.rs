@@ -36,7 +36,7 @@ fn any_ask() -> impl Strategy<Value = Ask> {
 
 proptest! {
     #[test]
-    fn a_request_reads_back_as_it_was_written(ask in any_ask()) {
+    fn any_request_reads_back_as_it_was_written(ask in any_ask()) {
         prop_assert_eq!(Ask::parse(ask.to_json().as_bytes()), Ok(ask));
     }
 

@@ -30,7 +30,7 @@ fn needs_are_answered_as_they_are_stored() {
 }
 
 #[test]
-fn an_empty_body_asks_for_the_registry() {
+fn an_empty_request_gets_the_registry() {
     let mut play = Play::serving();
     play.ask("a", "").is([list(16, Registry)]);
     let answer = body(&play.answer(16, keys_of(Registry, &[])).lines(), "a");

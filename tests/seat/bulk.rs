@@ -229,7 +229,7 @@ fn what_was_written_during_the_read_is_read_too() {
 }
 
 #[test]
-fn a_key_that_was_written_and_went_before_it_was_read_is_not_given_as_it_was_before() {
+fn a_key_that_disappeared_after_a_write_is_not_given_from_the_cache() {
     let mut play = serving_in_bulk();
     play.ask_for_applied("a", 19, &two());
     // The look shows a later write of n1.a, which is gone when it is read, and another key in its place.
@@ -321,7 +321,7 @@ fn what_is_known_is_not_given_when_only_the_oldest_write_tells_that_it_is_of_ano
 }
 
 #[test]
-fn a_server_that_does_not_know_the_newest_writes_is_asked_again_and_not_for_ever() {
+fn a_server_that_lags_is_asked_again_a_bounded_number_of_times() {
     let mut play = serving_in_bulk();
     play.ask("a", r#"{"what":"applied"}"#).is([look(19, Applied)]);
     play.answer(19, look_of(1, MANY + 1, MANY + 5)).is([follow(20, Applied, 1)]);

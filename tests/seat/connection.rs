@@ -98,7 +98,7 @@ fn an_answer_fits_the_bound_that_the_server_has_now() {
 }
 
 #[test]
-fn connections_that_end_during_the_pass_are_followed_by_longer_and_longer_service_without_one() {
+fn a_pass_that_ends_connections_is_put_off_longer_each_time() {
     let mut play = Play::new();
     let mut waits = Vec::new();
     let mut lines = play.due().lines();

@@ -54,7 +54,7 @@ fn a_pass_that_fails_over_and_over_is_said_once_a_minute() {
 }
 
 #[test]
-fn a_connection_that_breaks_over_and_over_backs_off_and_is_said_once_a_minute() {
+fn a_connection_that_keeps_breaking_backs_off_and_is_logged_once_a_minute() {
     let mut play = Play::new();
     play.due().is(["connect"]);
     let mut lines = Vec::new();

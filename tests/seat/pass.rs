@@ -331,7 +331,7 @@ fn a_denied_listing_is_not_waited_for() {
 }
 
 #[test]
-fn a_registry_that_another_client_keeps_changing_is_reported_and_restored_less_often() {
+fn a_contested_registry_is_reported_and_restored_less_often() {
     let mut play = Play::with(|settings| settings.every = std::time::Duration::from_secs(1));
     play.connect();
     play.pass_reads(2, &right()).is(["debug: registry in place: 0 put, 0 deleted, 13 unchanged"]);

@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_authentication() {
+    fn each_kind_of_authentication_is_read() {
         let home = Home::new();
         assert_eq!(home.auth(&[("--creds", "$HOME/creds")]), Ok(Auth::Creds(home.path.join("creds"))));
         assert_eq!(home.auth(&[("--server", "nats://seat:p%40ss%2Fw@bus")]), Ok(user("seat", "p@ss/w")));

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_that_can_be_read() {
+    fn valid_levels_are_kept_and_others_ignored() {
         for part in ["debug", "WARN", "mesh_provisioner=trace", "nats", "nats=", "a::b = info"] {
             assert!(is_directive(part), "{part}");
         }

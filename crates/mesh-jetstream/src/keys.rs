@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_never_read_as_an_object() {
+    fn an_array_is_never_read_as_a_list_of_keys() {
         assert!(parse(Kv::new("orders"), b"[null,0,[0]]").is_err());
         assert!(parse(Kv::new("orders"), br#"{"total":0,"state":[0]}"#).is_err());
     }

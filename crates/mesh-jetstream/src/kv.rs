@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_never_read_as_an_object() {
+    fn an_array_is_never_read_as_a_message() {
         assert!(parse_message(br#"{"message":["$KV.b.k",4,"","MQ==","t"]}"#).is_err());
         assert!(parse_message(br#"{"error":[404,10037]}"#).is_err());
     }

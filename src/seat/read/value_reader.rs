@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_know_the_newest_writes_is_asked_again_and_not_for_ever() {
+    fn values_are_requested_again_from_a_server_that_lags() {
         let mut values = values(&["a"], Some(9));
         for batch in 1..=MAX_LAGS as usize {
             assert_eq!(wanted(&mut values), [Tag::Batch(batch)]);

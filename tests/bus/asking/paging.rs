@@ -52,7 +52,7 @@ fn every_page_size_gives_each_key_once_and_in_order() {
 }
 
 #[test]
-fn writes_between_the_pages_lose_and_repeat_no_key_that_was_there_all_the_time() {
+fn writes_between_pages_lose_and_repeat_no_older_key() {
     let mesh = Mesh::start();
     let (reader, tester) = (mesh.reader(), mesh.tester());
     let (good, _) = keys();

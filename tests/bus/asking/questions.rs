@@ -44,7 +44,7 @@ fn ageless(entry: &Value) -> Value {
 }
 
 #[test]
-fn gaps_are_the_needs_whose_kind_nobody_answers() {
+fn gaps_list_the_needs_without_a_registry_entry() {
     let mesh = Mesh::start();
     let (reader, tester) = (mesh.reader(), mesh.tester());
     assert_eq!(ask(&reader, &json!({"what": "gaps"})), (vec![], true));

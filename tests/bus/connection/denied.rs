@@ -56,7 +56,7 @@ fn assert_reads(reader: &Client, but: &str, denied: &str) {
 }
 
 #[test]
-fn c6_listing_the_keys_of_a_bucket() {
+fn a_denied_key_listing_fails_only_what_needs_it() {
     for (what, bucket) in BUCKETS {
         let denied = format!("$JS.API.STREAM.INFO.KV_{bucket}");
         let (server, seat) = without(Right::Publish, &denied);
@@ -71,7 +71,7 @@ fn c6_listing_the_keys_of_a_bucket() {
 }
 
 #[test]
-fn c6_reading_a_value_of_a_bucket() {
+fn a_denied_value_read_fails_only_what_needs_it() {
     for (what, bucket) in BUCKETS {
         let denied = format!("$JS.API.STREAM.MSG.GET.KV_{bucket}");
         let (server, seat) = without(Right::Publish, &denied);
@@ -91,7 +91,7 @@ fn c6_reading_a_value_of_a_bucket() {
 }
 
 #[test]
-fn c6_writing_the_registry() {
+fn a_denied_registry_write_fails_only_the_pass() {
     let (server, seat) = without(Right::Publish, "$KV.mesh-provisioner_registry.>");
     let reader = server.client(&READER);
     reader.wait_for_missing("$KV.mesh-provisioner_registry.", PATIENCE);
@@ -100,7 +100,7 @@ fn c6_writing_the_registry() {
 }
 
 #[test]
-fn c6_asking_who_else_holds_the_seat() {
+fn a_denied_ping_for_other_seats_fails_nothing_else() {
     let (server, mut seat) = without(Right::Publish, "$SRV.PING.mesh-provisioner");
     seat.wait_for_log("$SRV.PING.mesh-provisioner", PATIENCE);
     seat.wait_ready();
@@ -127,7 +127,7 @@ fn visited() -> Setup {
 }
 
 #[test]
-fn c6_answering_within_the_account() {
+fn a_denied_inbox_prefix_loses_only_its_own_responses() {
     let (server, seat) = with(visited().deny(&SEAT, Right::Publish, "_INBOX.>"));
     let reader = server.client(&READER);
     let refused = reader.ask_later(&json!({"what": "applied"}));
@@ -140,7 +140,7 @@ fn c6_answering_within_the_account() {
 }
 
 #[test]
-fn c6_answering_another_account() {
+fn a_denied_mapped_reply_loses_only_its_own_responses() {
     let (server, seat) = with(visited().deny(&SEAT, Right::Publish, "_R_.>"));
     let (visitor, refused) = ask_from_elsewhere(&server);
     seat.wait_for_log(r#"Permissions Violation for Publish to \"_R_."#, PATIENCE);
@@ -150,7 +150,7 @@ fn c6_answering_another_account() {
 }
 
 #[test]
-fn c6_hearing_the_answers_of_the_bus() {
+fn a_seat_without_its_inbox_is_not_ready() {
     let (server, seat) = without(Right::Subscribe, "_INBOX_mesh.provisioner.>");
     seat.wait_for_log("_INBOX_mesh.provisioner.", PATIENCE);
     let reader = server.client(&READER);
@@ -161,7 +161,7 @@ fn c6_hearing_the_answers_of_the_bus() {
 }
 
 #[test]
-fn c6_hearing_the_verb() {
+fn a_seat_without_the_verb_keeps_the_registry() {
     let (server, seat) = without(Right::Subscribe, "mesh-provisioner.provisioning q");
     seat.wait_for_log("mesh-provisioner.provisioning", PATIENCE);
     // It cannot be asked, and goes on with the registry, and says in its statistics that it is there.
@@ -173,7 +173,7 @@ fn c6_hearing_the_verb() {
 }
 
 #[test]
-fn c6_hearing_the_monitors() {
+fn a_denied_monitoring_subject_fails_nothing_else() {
     for word in ["PING", "INFO", "STATS"] {
         for rest in ["", ".mesh-provisioner", ".mesh-provisioner.*"] {
             let denied = format!("$SRV.{word}{rest}");
@@ -190,7 +190,7 @@ fn c6_hearing_the_monitors() {
 }
 
 #[test]
-fn f04_a_limit_of_subscriptions_is_no_readiness() {
+fn a_seat_without_all_subscriptions_is_not_ready() {
     let (server, seat) = with(Setup::shipped().append("max_subscriptions: 5"));
     seat.wait_for_log("maximum subscriptions exceeded", PATIENCE);
     let reader = server.client(&READER);

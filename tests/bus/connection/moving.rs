@@ -75,7 +75,7 @@ fn ask_on(address: SocketAddr, over: &AtomicBool) -> Asked {
 }
 
 #[test]
-fn c8_a_server_in_lame_duck_mode_is_left_in_time_and_nothing_is_lost_beyond_the_moment() {
+fn a_server_in_lame_duck_mode_is_left_in_time() {
     let first = clustered("first", &[]);
     let second = clustered("second", &[first.cluster_url()]);
     // Servers since 2.10 make three routes and one for their own account. Until all are there, a message may go by

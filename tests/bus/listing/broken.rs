@@ -69,7 +69,7 @@ fn page_through(client: &Client, keys: &[String], mut known: usize) {
 }
 
 #[test]
-fn l2_a_server_that_is_killed_under_a_page_never_makes_it_short() {
+fn a_server_that_is_killed_under_a_page_never_makes_it_short() {
     let (mut mesh, proxy) = Mesh::start_on_behind_a_proxy(Setup::one_by_one().start());
     let keys = put_many(&mesh.tester());
     let reader = mesh.reader();
@@ -103,7 +103,7 @@ fn l2_a_server_that_is_killed_under_a_page_never_makes_it_short() {
 }
 
 #[test]
-fn l2_a_connection_that_is_cut_under_a_page_never_makes_it_short() {
+fn a_connection_that_is_cut_under_a_page_never_makes_it_short() {
     let (mesh, proxy) = Mesh::start_on_behind_a_proxy(Setup::one_by_one().start());
     let keys = put_many(&mesh.tester());
     let reader = mesh.reader();
@@ -117,7 +117,7 @@ fn l2_a_connection_that_is_cut_under_a_page_never_makes_it_short() {
 }
 
 #[test]
-fn l2_a_read_in_bulk_that_is_cut_never_makes_a_page_short() {
+fn a_read_in_bulk_that_is_cut_never_makes_a_page_short() {
     for bytes in [1, 200_000, 2_000_000] {
         let (mesh, proxy) = Mesh::start_behind_a_proxy();
         let keys = put_many(&mesh.tester());
@@ -147,7 +147,7 @@ fn kinds(client: &Client) -> Vec<String> {
 }
 
 #[test]
-fn l9_a_registry_pass_that_was_cut_deletes_nothing() {
+fn a_registry_pass_that_was_cut_deletes_nothing() {
     let (mut mesh, proxy) = Mesh::start_behind_a_proxy();
     let (reader, tester) = (mesh.reader(), mesh.tester());
     let all = kinds(&reader);
@@ -178,7 +178,7 @@ fn l9_a_registry_pass_that_was_cut_deletes_nothing() {
 }
 
 #[test]
-fn l9_a_registry_that_may_not_be_listed_is_left_as_it_is() {
+fn a_registry_that_may_not_be_listed_is_left_alone() {
     let listing = format!("$JS.API.STREAM.INFO.KV_{REGISTRY}");
     let mut server = Setup::shipped().deny(&SEAT, Right::Publish, &listing).start();
     mesh::init(&server);

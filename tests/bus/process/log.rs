@@ -21,7 +21,7 @@ fn talkative(urls: &str) -> Program {
 }
 
 #[test]
-fn p2_a_password_in_the_url_is_nowhere_in_the_log_and_no_reader_is_needed() {
+fn a_password_in_the_url_is_never_logged() {
     let mut server = Server::start();
     mesh::init(&server);
     let (user, password) = (&SEAT.user, &SEAT.password);
@@ -52,7 +52,7 @@ fn p2_a_password_in_the_url_is_nowhere_in_the_log_and_no_reader_is_needed() {
 }
 
 #[test]
-fn p2_a_token_in_the_url_is_nowhere_in_the_log() {
+fn a_token_in_the_url_is_never_logged() {
     const TOKEN: &str = "t0ken-that-nobody-may-see";
     let server = Setup::custom(&format!("jetstream: enabled\nauthorization {{ token: {TOKEN:?} }}")).start();
     let seat = Seat::spawn(&talkative(&format!("nats://{TOKEN}@{}", server.address())), &server);
@@ -66,7 +66,7 @@ fn p2_a_token_in_the_url_is_nowhere_in_the_log() {
 }
 
 #[test]
-fn p4_what_comes_from_outside_cannot_forge_a_line_or_steer_a_terminal() {
+fn quoted_text_cannot_forge_a_line_or_steer_a_terminal() {
     let mesh = Mesh::start();
     let tester = mesh.tester();
     let forged = "2026-01-01T00:00:00.000Z ERROR forged";

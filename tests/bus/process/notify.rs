@@ -70,7 +70,7 @@ impl Supervisor {
 }
 
 #[test]
-fn p3_ready_is_said_when_the_seat_serves_and_not_before() {
+fn ready_is_reported_once_the_seat_serves() {
     let mut server = Server::start();
     mesh::init(&server);
     server.kill();
@@ -90,7 +90,7 @@ fn p3_ready_is_said_when_the_seat_serves_and_not_before() {
 }
 
 #[test]
-fn p3_the_watchdog_beats_while_the_loop_turns_and_only_then() {
+fn the_watchdog_beats_while_the_loop_turns_and_only_then() {
     let server = Server::start();
     mesh::init(&server);
     let supervisor = Supervisor::new();

@@ -25,7 +25,7 @@ fn assert_says(line: &str, words: &str) {
 }
 
 #[test]
-fn a_certificate_of_an_unknown_ca() {
+fn a_certificate_of_an_unknown_ca_is_reported_with_the_next_step() {
     let authority = Authority::new();
     let server = with_tls(&authority.issue("server", "127.0.0.1", Term::Valid), "").start();
     let seat = command("serve").args(&["--server", &server.client_url()]);
@@ -36,7 +36,7 @@ fn a_certificate_of_an_unknown_ca() {
 }
 
 #[test]
-fn a_certificate_that_expired() {
+fn an_expired_certificate_is_reported_with_the_next_step() {
     let authority = Authority::new();
     let server = with_tls(&authority.issue("server", "127.0.0.1", Term::Expired), "").start();
     let seat = command("serve").args(&["--server", &server.client_url(), "--tls-ca", &authority.file()]);
@@ -44,7 +44,7 @@ fn a_certificate_that_expired() {
 }
 
 #[test]
-fn a_certificate_for_another_name() {
+fn a_certificate_for_another_name_is_reported_with_the_next_step() {
     let authority = Authority::new();
     let server = with_tls(&authority.issue("server", "bus.example", Term::Valid), "").start();
     let seat = command("serve").args(&["--server", &server.client_url(), "--tls-ca", &authority.file()]);
@@ -52,7 +52,7 @@ fn a_certificate_for_another_name() {
 }
 
 #[test]
-fn a_client_certificate_that_is_missing_or_unknown() {
+fn a_missing_or_unknown_client_certificate_is_reported_with_the_next_step() {
     let authority = Authority::new();
     let more = format!("ca_file: {:?}, verify: true", authority.file());
     let server = with_tls(&authority.issue("server", "127.0.0.1", Term::Valid), &more).start();
@@ -71,7 +71,7 @@ fn a_client_certificate_that_is_missing_or_unknown() {
 }
 
 #[test]
-fn a_server_that_speaks_tls_first() {
+fn a_server_that_speaks_tls_first_is_reported_with_the_next_step() {
     let authority = Authority::new();
     let certificate = authority.issue("server", "127.0.0.1", Term::Valid);
     let mut server = with_tls(&certificate, "").start();
@@ -86,7 +86,7 @@ fn a_server_that_speaks_tls_first() {
 }
 
 #[test]
-fn a_server_without_tls_where_tls_is_wanted() {
+fn a_server_without_the_wanted_tls_is_reported_with_the_next_step() {
     let server = Server::start();
     let authority = Authority::new();
     let words = "the server does not speak TLS";
@@ -97,7 +97,7 @@ fn a_server_without_tls_where_tls_is_wanted() {
 }
 
 #[test]
-fn a_trust_store_that_is_not_there() {
+fn a_missing_trust_store_is_reported_with_the_next_step() {
     let authority = Authority::new();
     let server = with_tls(&authority.issue("server", "127.0.0.1", Term::Valid), "").start();
     let seat = command("serve").args(&["--server", &server.client_url()]);
@@ -111,14 +111,14 @@ fn a_trust_store_that_is_not_there() {
 }
 
 #[test]
-fn credentials_that_are_refused() {
+fn rejected_credentials_are_reported_with_the_next_step() {
     let server = Server::start();
     let seat = command("serve").args(&["--server", &server.client_url()]).env("NATS_PASSWORD", "wrong");
     assert_says(&failure(&server, &seat), "the server refuses the credentials");
 }
 
 #[test]
-fn credentials_that_are_gone_when_they_are_read_anew() {
+fn credentials_that_disappeared_are_reported_with_the_next_step() {
     let operator = Operator::new();
     let mut server = operator.setup().start();
     let directory = tempfile::tempdir().expect("a directory");

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_write_a_server() {
+    fn every_spelling_of_a_server_is_read() {
         assert_eq!(written("nats://127.0.0.1:4222"), ["nats://127.0.0.1:4222"]);
         assert_eq!(written("bus"), ["nats://bus:4222"]);
         assert_eq!(written("bus_1.example:14222/"), ["nats://bus_1.example:14222"]);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_s_word_for_another() {
+    fn a_cluster_address_is_read() {
         assert_eq!("10.0.0.1:4333".parse::<Address>().unwrap().to_string(), "nats://10.0.0.1:4333");
         assert_eq!("[fe80::1]:4222".parse::<Address>().unwrap().to_string(), "nats://[fe80::1]:4222");
         assert_eq!("u:p@bus".parse::<Address>(), Err("user information is not expected here".to_owned()));

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_as_the_tool_writes_it() {
+    fn a_context_of_the_nats_cli_is_read() {
         let text = r#"{"description":"the lab","url":"nats://bus","socks_proxy":"","token":"","user":"seat",
             "password":"hush","creds":"","nkey":"","cert":"","key":"","ca":"/etc/ca.pem","nsc":"",
             "jetstream_domain":"","jetstream_api_prefix":"","jetstream_event_prefix":"$JS.X","inbox_prefix":"",

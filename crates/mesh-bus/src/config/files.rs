@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_lacks() {
+    fn a_file_that_lacks_something_is_reported() {
         let jwt = "-----BEGIN NATS USER JWT-----\neyJ0.eyJq.c2ln\n------END NATS USER JWT------\n";
         let creds = format!("{jwt}-----BEGIN USER NKEY SEED-----\n{SEED}\n------END USER NKEY SEED------\n");
         assert_eq!(FileKind::Creds.lack(&creds), None);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn values_by_uri() {
+    fn a_value_by_uri_is_resolved_or_refused() {
         assert_eq!(uri_scheme("/a/b"), None);
         assert_eq!(uri_scheme("FILE:///a"), Some("file"));
         assert_eq!(uri_scheme("env://A"), Some("env"));

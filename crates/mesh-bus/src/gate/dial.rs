@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_greets() {
+    fn a_greeting_is_read() {
         let (info, rest) = said(format!("{INFO}\r\nPING\r\n")).unwrap();
         assert_eq!((info.version.as_str(), &rest[..]), ("2.10.7", &b"PING\r\n"[..]));
     }
