@@ -82,7 +82,7 @@ fn a_bucket_that_acknowledges_nothing_is_waited_for_within_a_bound() {
     });
     assert!(reader.ask(&json!({"what": "needs"})).good().entries().is_empty());
     let line = seat.wait_for_log("registry pass failed", PATIENCE);
-    assert!(line.contains("it is not known whether the write was stored"), "{line}");
+    assert!(line.contains("write status unknown"), "{line}");
     // Read again before anything is written again: all of it had been stored.
     let verified = |health: &Value| health["registry"]["last_pass"]["unchanged"] == json!(KINDS);
     let health = reader.wait_for_health("a pass that finds all in place", PATIENCE, verified);
@@ -208,7 +208,7 @@ fn a_key_that_is_not_a_kind_is_deleted_or_reported() {
     // One more write for each marker, and the key that cannot be named stays as it is.
     assert_eq!(tester.last_sequence(REGISTRY), unnameable + 4);
     assert_eq!(tester.kv_at(REGISTRY, unnameable).expect("the key").value, b"{}");
-    let said = seat.log().matches("the key \"\u{fffd}\" is no kind").count();
+    let said = seat.log().matches("the key \"\u{fffd}\" is not a kind").count();
     assert_eq!(said, 1, "{}", seat.log());
 }
 

@@ -255,7 +255,7 @@ fn a_key_that_is_too_long_for_the_seat_does_not_break_its_connection() {
     let mark = mesh.seat.mark();
     mesh.seat.signal("HUP");
     mesh.seat.wait_for_log_since(mark, "registry in place: 0 put, 1 deleted, 13 unchanged", PATIENCE);
-    let said = mesh.seat.wait_for_log_since(mark, "is no kind and cannot be deleted by its name", PATIENCE);
+    let said = mesh.seat.wait_for_log_since(mark, "is not a kind and cannot be deleted by name", PATIENCE);
     assert!(said.contains(&long), "{said}");
     let answer = reader.ask(&json!({})).good();
     assert_eq!((answer.entries().len(), answer.complaints()), (KINDS, vec![(long.as_str(), "token")]));

@@ -44,7 +44,7 @@ fn a_full_seat_refuses_the_next_request_and_answers_each_that_it_took() {
         let answer = only_answer(&reader, asked);
         let words = answer.expect_error(504);
         if words != "the request waited 4 s for its turn: try again later" {
-            assert!(words.starts_with("not read within 4 s: the keys of bucket"), "{words}");
+            assert!(words.starts_with("not read within 4 s: "), "{words}");
             begun += 1;
         }
     }

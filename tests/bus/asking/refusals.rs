@@ -229,7 +229,7 @@ impl OwnJetStream {
 fn a_jetstream_that_says_nothing_is_answered_504_within_five_seconds() {
     let bus = OwnJetStream::start();
     let asked = bus.reader.request(VERB, r#"{"what":"needs"}"#, STATED_BOUND).expect("an answer in time");
-    let words = "not read within 4 s: the keys of bucket mesh-provisioner_needs were not listed: try again with a narrower query, or check the load of the nats-server";
+    let words = "not read within 4 s: bucket mesh-provisioner_needs was read up to its write 0 of 0: try again with a narrower query, or check the load of the nats-server";
     assert_eq!(Answer::of(&asked).expect_error(504), words);
 
     // The list of keys comes, and then nothing more.
