@@ -241,16 +241,16 @@ mod tests {
     fn a_stderr_that_nobody_reads_holds_nothing_up_and_the_dropped_lines_are_counted() {
         let (mut reader, writer) = io::pipe().expect("a pipe");
         let mut log = Unblocking::new(writer, Style::Journal);
-        let long = format!("{}\n", "x".repeat(999));
+        let thousand = format!("{}\n", "x".repeat(999));
         for _ in 0..1000 {
-            log.write_all(long.as_bytes()).expect("nothing fails");
+            log.write_all(thousand.as_bytes()).expect("nothing fails");
         }
         let dropped = log.dropped;
         assert!((800..1000).contains(&dropped), "{dropped}");
         // The first reader takes what is there; then the count comes, and the next line.
         let mut taken = vec![0; (1000 - usize::try_from(dropped).unwrap()) * 1000];
         reader.read_exact(&mut taken).expect("the lines before");
-        assert!(taken.chunks(1000).all(|line| line == long.as_bytes()));
+        assert!(taken.chunks(1000).all(|line| line == thousand.as_bytes()));
         log.write_all(b"next\n").expect("nothing fails");
         drop(log);
         let mut rest = String::new();
