@@ -90,7 +90,7 @@ fn a_response_is_never_published_where_it_could_do_harm() {
     assert!(published.iter().all(|inbox| inbox.take_all().is_empty()));
     assert_eq!(tester.last_sequence(REGISTRY), stored);
     assert_eq!(reader.ask(&json!({"what": "registry"})).good().entries().len(), KINDS);
-    assert_eq!(mesh.seat.log().matches("which is not answered").count(), 1, "at most once a minute");
+    assert_eq!(mesh.seat.log().matches("which is not allowed").count(), 1, "at most once a minute");
 }
 
 #[test]

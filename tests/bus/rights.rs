@@ -185,13 +185,18 @@ fn a_reader_asks_and_does_nothing_else() {
 }
 
 #[test]
-fn the_administrator_makes_buckets_and_writes_no_key() {
+fn the_administrator_deletes_keys_of_the_buckets_and_asks_the_seat() {
     let mesh = Mesh::start();
     let admin = mesh.admin();
-    for bucket in BUCKETS {
-        assert_denied(&admin, &format!("$KV.{bucket}.attic.web"));
+    mesh.node("attic").kv_put(NEEDS, "attic.web.port", "1");
+    assert_eq!(admin.ask(&json!({"what": "needs"})).good().complaints(), [("attic.web.port", "shape")]);
+    admin.kv_delete(NEEDS, "attic.web.port");
+    assert_eq!(admin.ask(&json!({"what": "needs"})).good().complaints(), []);
+    for subject in
+        ["$KV.elsewhere.attic.web", "mesh-controller.join", "$SRV.PING", "_INBOX_mesh.node.attic.x"]
+    {
+        assert_denied(&admin, subject);
     }
-    assert_denied(&admin, VERB);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The gate between the client library and the server: the library never sees a byte of a server that was not looked at
 //! here first.
 //!
-//! A gate dials the server, sets up TLS, reads INFO and logs in ([`enter`]); every step has a bound. Then a thread of its
+//! A gate dials the server, sets up TLS, reads INFO and logs in ([`enter()`]); every step has a bound. Then a thread of its
 //! own ([`Entered::start`]) passes on what may pass, in both directions. The library is given a port on the loopback that
 //! is open for one connection, and a secret to show there. When the connection to the server ends, the gate answers the
 //! library's pings itself until the library has ended too: so no thread is left waiting for an answer that cannot come.

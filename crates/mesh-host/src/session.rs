@@ -86,7 +86,7 @@ pub fn apply_and_keep(
     run(site, ready, &mut machine, &mut journal, false, tell)
 }
 
-/// Looks and decides as [`apply`] does, and does nothing.
+/// Looks and decides as [`apply()`] does, and does nothing.
 pub fn plan(site: &Site, input: Input, tell: Tell<'_>) -> Result<Report, Trouble> {
     let folder = Folder::new(&site.state()).map_err(|error| broken("the state cannot be read", &error))?;
     let (mut journal, _) =

@@ -95,13 +95,13 @@ enum Stage {
 pub(in crate::seat) enum Step {
     /// Nothing until the next reply.
     Waiting,
-    /// The keys were listed; [`Scan::pick`] chooses which of them to read.
+    /// The keys were listed; [`BucketReader::pick`] chooses which of them to read.
     Listed,
-    /// The keys are in the cache; [`Scan::tell`] sets after which of them to start.
+    /// The keys are in the cache; [`BucketReader::tell`] sets after which of them to start.
     Cached,
     /// The next key of the cache, in order, with what the cache has of it.
     Entry(String, Entry),
-    /// There are no more keys in the cache. [`Scan::read`] chooses which of them to read, if any.
+    /// There are no more keys in the cache. [`BucketReader::read`] chooses which of them to read, if any.
     Told,
     /// The next key, in order, with what was found under it.
     Key(String, Found),

@@ -48,7 +48,7 @@ fn a_certificate_for_another_name_is_reported_with_the_next_step() {
     let authority = Authority::new();
     let server = with_tls(&authority.issue("server", "bus.example", Term::Valid), "").start();
     let seat = command("serve").args(&["--server", &server.client_url(), "--tls-ca", &authority.file()]);
-    assert_says(&failure(&server, &seat), "certificate is not for the name in --server");
+    assert_says(&failure(&server, &seat), "certificate does not cover the name in --server");
 }
 
 #[test]

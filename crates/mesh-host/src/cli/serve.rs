@@ -16,7 +16,7 @@ pub(super) struct Serve {
     #[argh(option, arg_name = "dir")]
     root: Option<PathBuf>,
 
-    /// seconds between two applies of the own copy [3600]
+    /// seconds between two applies of the own copy, 3600 if it is left out
     #[argh(option, arg_name = "seconds", default = "3600")]
     every: u64,
 }
