@@ -3,6 +3,7 @@
 use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
 use super::parse_whole;
+use crate::seat::Cause;
 use argh::{ArgsInfo, FromArgs};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
@@ -63,10 +64,20 @@ impl Init {
                     call(STREAM_CREATE, advice.to_string().into_bytes())
                         .map(|answer| stream_info::parse_config(&answer.body).map(|_| "created".to_owned()))
                 }
-                other => other.map(|there| there.map(|config| compare(&config, &advice))),
+                other => other.map(|there| {
+                    let config = there?;
+                    match stream_info::bucket_fault(Kv::new(bucket.name()), &config) {
+                        Some(fault) => Err(ApiError::NotABucket(fault)),
+                        None => Ok(compare(&config, &advice)),
+                    }
+                }),
             };
             let ended = match made {
                 Ok(Ok(line)) => print(&format!("bucket {bucket}: {line}\n")),
+                Ok(Err(error @ ApiError::NotABucket(_))) => {
+                    complain(&Cause::Api(error).tell(bucket));
+                    Exit::Failed
+                }
                 Ok(Err(error)) => {
                     complain(&format!("bucket {bucket}: the bus refuses: {error}"));
                     Exit::Failed
@@ -82,7 +93,12 @@ impl Init {
     }
 }
 
-/// The stream of a bucket as the field makes it. The registry keeps more history, so that somebody else's write can
+/// How many consumers a bucket's stream may have: without a number nats-server 2.15 allows a thousand, and a mesh may have
+/// more nodes that watch.
+const MAX_CONSUMERS: u32 = 100_000;
+
+/// The stream of a bucket as the field makes it, but without roll-ups: with one write any node could empty a bucket of
+/// all nodes. Markers of deleted keys need none. The registry keeps more history, so that somebody else's write can
 /// still be looked at after it was put right.
 pub(super) fn advice(bucket: Bucket, replicas: u8) -> Value {
     let history = if bucket == Bucket::Registry { 8 } else { 1 };
@@ -94,12 +110,12 @@ pub(super) fn advice(bucket: Bucket, replicas: u8) -> Value {
         "discard": "new",
         "num_replicas": replicas,
         "max_msgs_per_subject": history,
-        "max_consumers": -1,
+        "max_consumers": MAX_CONSUMERS,
         "max_msgs": -1,
         "max_bytes": -1,
         "max_age": 0,
         "max_msg_size": -1,
-        "allow_rollup_hdrs": true,
+        "allow_rollup_hdrs": false,
         "deny_delete": true,
         "deny_purge": false,
         "allow_direct": true,

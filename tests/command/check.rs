@@ -165,7 +165,13 @@ fn a_bucket_that_is_missing_or_takes_nothing_is_wrong() {
         wrong[1],
         "bucket mesh-provisioner_needs: bucket mesh-provisioner_needs does not exist: run mesh-provisioner init"
     );
-    assert!(wrong[2].starts_with("bucket mesh-provisioner_applied: its stream takes "), "{}", wrong[2]);
+    assert!(
+        wrong[2].starts_with(
+            "bucket mesh-provisioner_applied: the stream of bucket mesh-provisioner_applied is no bucket: "
+        ),
+        "{}",
+        wrong[2]
+    );
 }
 
 #[test]

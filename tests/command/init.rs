@@ -24,7 +24,8 @@ fn it_makes_the_four_buckets_as_the_field_makes_them_and_leaves_them_alone() {
             ("max_msgs_per_subject", json!(history)),
             ("discard", json!("new")),
             ("storage", json!("file")),
-            ("allow_rollup_hdrs", json!(true)),
+            ("allow_rollup_hdrs", json!(false)),
+            ("max_consumers", json!(100_000)),
             ("deny_delete", json!(true)),
             ("allow_direct", json!(true)),
             ("num_replicas", json!(1)),
@@ -49,7 +50,7 @@ fn a_bucket_that_differs_is_left_as_it_is_and_the_difference_said() {
     assert_eq!(
         line,
         format!(
-            "bucket {NEEDS}: there, left as it is: max_bytes is 1000000, advised is -1; max_msgs_per_subject is 5, advised is 1"
+            "bucket {NEEDS}: there, left as it is: allow_rollup_hdrs is true, advised is false; max_bytes is 1000000, advised is -1; max_consumers is -1, advised is 100000; max_msgs_per_subject is 5, advised is 1"
         )
     );
     assert_eq!(tester.stream_info(NEEDS)["config"], before);

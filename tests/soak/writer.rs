@@ -73,7 +73,7 @@ impl<'a> Writer<'a> {
                     }
                     1..4 => self.write(bucket, &key, &headers(&[("KV-Operation", "DEL")]), None),
                     4 => {
-                        let purge = headers(&[("KV-Operation", "PURGE"), ("Nats-Rollup", "sub")]);
+                        let purge = headers(&[("KV-Operation", "PURGE")]);
                         self.write(bucket, &key, &purge, None);
                     }
                     _ => {

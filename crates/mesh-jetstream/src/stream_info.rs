@@ -92,6 +92,11 @@ pub fn parse(bucket: Kv<'_>, body: &[u8]) -> Result<Option<StreamInfo>, ApiError
     Ok(info())
 }
 
+/// Why a stream with this configuration is no bucket that is written key by key; `None` if it is.
+pub fn bucket_fault(bucket: Kv<'_>, config: &serde_json::Value) -> Option<String> {
+    Config::deserialize(config).ok()?.fault(bucket)
+}
+
 /// Parses the configuration of a stream from a reply that describes it.
 pub fn parse_config(body: &[u8]) -> Result<serde_json::Value, ApiError> {
     #[derive(Deserialize)]

@@ -106,7 +106,7 @@ impl Client {
     /// Deletes a key and its history. Gives the marker's sequence.
     #[track_caller]
     pub fn kv_purge(&self, bucket: &str, key: impl AsRef<[u8]>) -> u64 {
-        self.kv_put_with(bucket, key, &headers(&[("KV-Operation", "PURGE"), ("Nats-Rollup", "sub")]), b"")
+        self.kv_put_with(bucket, key, &headers(&[("KV-Operation", "PURGE")]), b"")
     }
 
     /// The last message of a key, a marker too. A key that holds `*` or `>` would match others: see

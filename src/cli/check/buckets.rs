@@ -12,7 +12,7 @@ use mesh_jetstream::kv::{self, WriteAnswer};
 use mesh_jetstream::stream_info;
 use mesh_model::bucket::Bucket;
 use mesh_model::registry::{self, Source};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::Duration;
 
 /// How long one request may take.
@@ -53,13 +53,9 @@ fn bucket_line(client: &mut Client, bucket: Bucket) -> Line {
         Err(Cause::Denied(_)) => return Line::unknown(what, "this account may not look, see above"),
         Err(cause) => return Line::wrong(what, cause.tell(bucket)),
     };
-    let subjects = json!([format!("{}>", Kv::new(bucket.name()).subject_prefix())]);
-    if config["subjects"] != subjects {
-        let how = format!(
-            "its stream takes {} where the bucket's subjects are {subjects}: delete it, and run mesh-provisioner init",
-            config["subjects"]
-        );
-        return Line::wrong(what, how);
+    if let Some(fault) = stream_info::bucket_fault(Kv::new(bucket.name()), &config) {
+        let cause = Cause::Api(ApiError::NotABucket(fault));
+        return Line::wrong(what, cause.tell(bucket));
     }
     if bucket == Bucket::Registry
         && let Err(why) = write(client)
@@ -68,7 +64,10 @@ fn bucket_line(client: &mut Client, bucket: Bucket) -> Line {
     }
     let replicas = config["num_replicas"].as_u64().and_then(|count| u8::try_from(count).ok()).unwrap_or(1);
     let differences = init::differences(&config, &init::advice(bucket, replicas));
-    Line::ok(what, differences.join("; "))
+    if differences.is_empty() {
+        return Line::ok(what, "");
+    }
+    Line::ok(what, format!("update its stream: {}", differences.join("; ")))
 }
 
 /// Tries to write the registry, in a way that the bus must refuse.
