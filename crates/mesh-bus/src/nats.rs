@@ -20,7 +20,7 @@ use crate::gate::{self, Cluster, Event, Events, Gate};
 use crate::library;
 use crate::message::{Incoming, Reply, Waiting};
 use crate::stall::StallDetector;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use mesh_jetstream::message::{Body, MAX_LINE_BYTES, Outgoing};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -370,7 +370,8 @@ impl LinkThread {
         }
         let (info, cluster) = (entered.info().clone(), entered.cluster());
         self.shared.max_payload.store(info.max_payload, Ordering::Relaxed);
-        let (reply_sender, replies) = bounded(self.inbox.as_ref().map_or(0, |inbox| inbox.limit));
+        // A bounded channel would take the room of all its places at once. The gate looks at its length instead.
+        let (reply_sender, replies) = unbounded();
         let gate = Arc::new(entered.start(self.events(reply_sender))?);
         *lock(&self.shared.gate) = Some(Arc::clone(&gate));
         self.doing("waiting for the client library".to_owned());
@@ -420,6 +421,8 @@ impl LinkThread {
             .max_reconnects(1)
             // Nothing that was meant for a connection goes out on another one.
             .reconnect_buffer_size(0)
+            // The door of the gate is open already: without this the crate waits for up to a second before it connects.
+            .reconnect_delay_callback(|_| Duration::ZERO)
             .add_root_certificate(NO_CERTIFICATE)
             // It runs on the crate's thread with its locks held, and only counts. Everything else the gate says itself.
             .error_callback(move |_| {
@@ -432,6 +435,7 @@ impl LinkThread {
         let (shared, life) = (Arc::clone(&self.shared), self.life.clone());
         let server_errors = self.server_errors.clone();
         let waiting = Waiting::default();
+        let limit = self.inbox.as_ref().map_or(0, |inbox| inbox.limit);
         let say = move |event| {
             if life.len() < MAX_EVENTS - KEPT_FOR_THE_END {
                 life.try_send(event).ok();
@@ -442,8 +446,12 @@ impl LinkThread {
             Event::Message(message) => {
                 let reply = waiting.take_in(&message);
                 // An owner that is gone takes nothing; it has not been too slow.
-                let is_lost =
-                    reply.is_none_or(|reply| replies.try_send(reply).is_err_and(|error| error.is_full()));
+                let is_lost = reply.is_none_or(|reply| {
+                    replies.len() >= limit || {
+                        replies.send(reply).ok();
+                        false
+                    }
+                });
                 shared.overrun.fetch_add(u64::from(is_lost), Ordering::Relaxed);
             }
             Event::Protest(words) => {
