@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-const MAX_PROGRAM_BYTES: u64 = 4 << 20;
+const MAX_PROGRAM_BYTES: u64 = 5 * 1024 * 1024;
 const MAX_READY: Duration = Duration::from_millis(50);
 const MAX_THREADS: u64 = 6;
 const MAX_IDLE_KIB: u64 = 6 << 10;

@@ -88,6 +88,13 @@ impl Setup {
         self
     }
 
+    /// Leaves the server without TLS, also in a run of the tests over TLS.
+    #[must_use]
+    pub fn without_tls(self) -> Self {
+        // A text that mentions such a block is left as it is.
+        self.append("# No tls {} here.")
+    }
+
     /// Adds lines at the end. A setting that is there already is overridden as a whole, blocks too.
     #[must_use]
     pub fn append(mut self, lines: &str) -> Self {

@@ -6,6 +6,7 @@ use crate::support::mesh;
 use crate::support::program::Program;
 use crate::support::seat::Seat;
 use crate::support::server::Server;
+use crate::support::setup::Setup;
 use crate::support::tls::{Authority, Term};
 use crate::support::wait::PATIENCE;
 use std::fs;
@@ -87,7 +88,7 @@ fn a_server_that_speaks_tls_first_is_reported_with_the_next_step() {
 
 #[test]
 fn a_server_without_the_wanted_tls_is_reported_with_the_next_step() {
-    let server = Server::start();
+    let server = Setup::shipped().without_tls().start();
     let authority = Authority::new();
     let words = "the server does not speak TLS";
     let by_scheme = command("serve").args(&["--server", &format!("tls://{}", server.address())]);
