@@ -105,9 +105,16 @@ impl<W: Write + AsFd> Write for Unblocking<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.dropped > 0 && self.is_ready() {
             let end = if std::mem::take(&mut self.cut) { "\n" } else { "" };
-            let arguments = format_args!("{} lines were dropped, since nothing read stderr", self.dropped);
-            let record = Record::builder().level(Level::Warn).target(OUR_CRATES).args(arguments).build();
-            let line = format!("{end}{}", line(&record, self.style, SystemTime::now()));
+            let line = line(
+                &Record::builder()
+                    .level(Level::Warn)
+                    .target(OUR_CRATES)
+                    .args(format_args!("{} lines were dropped, since nothing read stderr", self.dropped))
+                    .build(),
+                self.style,
+                SystemTime::now(),
+            );
+            let line = format!("{end}{line}");
             self.dropped = 0;
             self.write_line(line.as_bytes());
         }
