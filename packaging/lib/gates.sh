@@ -51,16 +51,19 @@ check_dependencies() {
 
 # The rust-version that Cargo.toml declares. Only a build with it tells: a lint knows the standard library alone.
 check_oldest_rust() {
-    local oldest toolchains
+    local oldest toolchain=
     oldest=$(cargo metadata --locked --no-deps --format-version 1 | jq --raw-output '[.packages[].rust_version] | unique[]')
     [[ $oldest =~ ^[0-9.]+$ ]] || fail "the packages declare no rust-version, or several: $oldest"
     if type -P rustup >/dev/null; then
-        toolchains=$(rustup toolchain list)
-        if [[ $toolchains == *"$oldest"* ]] ||
-            rustup toolchain install "$oldest" --profile minimal >"$directory/rustup.log" 2>&1; then
-            cargo "+$oldest" check --quiet --locked --workspace --all-targets --target-dir "$target/oldest"
-            return
+        # rustup takes the name that a toolchain was installed under: `1.88.0` is not found as `1.88`.
+        toolchain=$(rustup toolchain list | awk -v oldest="$oldest" 'index($1, oldest "-") == 1 || index($1, oldest ".") == 1 { print $1; exit }')
+        if [[ -z $toolchain ]] && rustup toolchain install "$oldest" --profile minimal >"$directory/rustup.log" 2>&1; then
+            toolchain=$oldest
         fi
+    fi
+    if [[ -n $toolchain ]]; then
+        cargo "+$toolchain" check --quiet --locked --workspace --all-targets --target-dir "$target/oldest"
+        return
     fi
     left_out+=("a build with Rust $oldest, which cannot be installed here; clippy's incompatible_msrv looks at the standard library only")
     cargo clippy --quiet --locked --workspace --all-targets -- -D clippy::incompatible_msrv
