@@ -41,13 +41,14 @@ const LEFT: [(&str, &str); 1] = [
 ];
 
 /// Which of the other crates each may depend on. Programs may depend on every one that is no program.
-const ARROWS: [(&str, &[&str]); 6] = [
+const ARROWS: [(&str, &[&str]); 7] = [
     ("mesh-model", &[]),
     ("mesh-jetstream", &[]),
     ("mesh-daemon", &[]),
     ("mesh-testing", &[]),
     ("mesh-bus", &["mesh-jetstream"]),
     ("mesh-service", &["mesh-jetstream", "mesh-model"]),
+    ("mesh-runtime", &["mesh-bus", "mesh-daemon", "mesh-jetstream"]),
 ];
 
 /// The crate that runs as root, and never talks to the network.

@@ -1,0 +1,1 @@
+//! The loop that every program on the bus shares.
