@@ -313,7 +313,7 @@ impl Shell {
         // Each attempt starts with another server, so that one that always fails late does not block the others.
         self.attempts += 1;
         let client = format!("{SERVICE} {}", self.identity.id);
-        let inbox = Inbox { prefix: self.seat.inbox(), limit: MAX_UNTAKEN_ANSWERS };
+        let inbox = Inbox { prefix: self.seat.inbox(), limit: MAX_UNTAKEN_ANSWERS, deliveries: 0 };
         let (settings, servers) = (Arc::clone(&self.connection), self.rotated());
         match Link::open(settings, servers, client, Some(inbox), self.subscriptions()) {
             Ok(link) => {

@@ -25,7 +25,7 @@ mod tls;
 mod wire;
 
 pub use self::enter::enter;
-pub use self::from_server::Taken;
+pub use self::from_server::{FIRST_OWN_SID, Taken};
 pub use self::info::{Cluster, Info};
 
 use self::door::Door;

@@ -1,7 +1,8 @@
 //! Messages that came.
 
-use crate::gate::Taken;
+use crate::gate::{FIRST_OWN_SID, Taken};
 use mesh_jetstream::direct_get::{self, Part};
+use mesh_jetstream::headers;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -20,11 +21,15 @@ pub struct Incoming {
     pub body: Vec<u8>,
 }
 
-/// A message of the inbox: an answer, or a part of one.
+/// A message of the inbox: an answer, a part of one, or what a consumer delivers.
 #[derive(Debug)]
 pub struct Reply {
     /// The subject it was sent to.
     pub subject: String,
+    /// The consumer's message, if it came to one of the inbox's subjects for deliveries. Everything else is empty then.
+    pub delivery: Option<Delivery>,
+    /// The code and the words of a service's error.
+    pub error: Option<(String, String)>,
     /// The bus itself answers that nobody listens on a subject.
     pub no_responders: bool,
     /// What it is of the answer to a direct get in batches, if it has the marks of one; the body is in there then.
@@ -32,6 +37,21 @@ pub struct Reply {
     /// The body.
     pub body: Vec<u8>,
     _room: Room,
+}
+
+/// What a consumer delivers to `<prefix>.c.<place>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// Which of the inbox's subjects for deliveries it came to.
+    pub place: usize,
+    /// The subject of the stored message; the inbox's own for a heartbeat.
+    pub subject: String,
+    /// The reply subject, which holds the message's numbers (`$JS.ACK…`).
+    pub reply: Option<String>,
+    /// The header block as it was sent; empty if there is none.
+    pub headers: Vec<u8>,
+    /// The body.
+    pub body: Vec<u8>,
 }
 
 /// How many bytes of replies may wait to be taken, over what the subscription's own limit says of their number.
@@ -57,15 +77,48 @@ impl Waiting {
         if waiting > MAX_WAITING_BYTES {
             return None;
         }
-        let Taken { subject, headers, body, .. } = message;
+        let Taken { sid, subject, reply, headers, body } = message;
+        if let Some(place) = delivery_place(*sid) {
+            let delivery = Delivery {
+                place,
+                subject: subject.to_string(),
+                reply: reply.as_ref().map(ToString::to_string),
+                headers: headers.to_vec(),
+                body: body.to_vec(),
+            };
+            let subject = String::new();
+            return Some(Reply {
+                subject,
+                delivery: Some(delivery),
+                error: None,
+                no_responders: false,
+                part: None,
+                body: Vec::new(),
+                _room: room,
+            });
+        }
         let no_responders = body.is_empty() && is_no_responders(headers);
+        let error = if headers.is_empty() { None } else { headers::service_error(headers) };
         let (part, body) = if !no_responders && direct_get::is_part(headers) {
             (Some(direct_get::parse(headers, body.to_vec())), Vec::new())
         } else {
             (None, body.to_vec())
         };
-        Some(Reply { subject: subject.to_string(), no_responders, part, body, _room: room })
+        let subject = subject.to_string();
+        Some(Reply { subject, delivery: None, error, no_responders, part, body, _room: room })
     }
+}
+
+/// The subscriptions of an inbox, in the order in which the gate makes them: the one for replies, then those for
+/// deliveries.
+pub(crate) fn inbox_subjects(prefix: &str, deliveries: usize) -> Vec<String> {
+    let deliveries = (0..deliveries).map(|place| format!("{prefix}.c.{place}"));
+    std::iter::once(format!("{prefix}.*")).chain(deliveries).collect()
+}
+
+/// The place of a delivery, from the number of the gate's subscription.
+fn delivery_place(sid: u64) -> Option<usize> {
+    usize::try_from(sid.checked_sub(FIRST_OWN_SID + 1)?).ok()
 }
 
 fn is_no_responders(headers: &[u8]) -> bool {
@@ -85,7 +138,38 @@ mod tests {
     use super::*;
 
     fn taken<'a>(headers: &'a [u8], body: &'a [u8]) -> Taken<'a> {
-        Taken { sid: 1, subject: "_INBOX.a.7".into(), reply: None, headers, body }
+        Taken { sid: FIRST_OWN_SID, subject: "_INBOX.a.7".into(), reply: None, headers, body }
+    }
+
+    #[test]
+    fn a_delivery_keeps_the_subject_and_the_numbers_of_the_stored_message() {
+        assert_eq!(inbox_subjects("_INBOX.a", 2), ["_INBOX.a.*", "_INBOX.a.c.0", "_INBOX.a.c.1"]);
+        let waiting = Waiting::default();
+        let reply = waiting
+            .take_in(&Taken {
+                sid: FIRST_OWN_SID + 2,
+                subject: "$KV.b.attic".into(),
+                reply: Some("$JS.ACK.KV_b.c.1.7.1.0.0".into()),
+                headers: b"NATS/1.0\r\nKV-Operation: DEL\r\n\r\n",
+                body: b"x",
+            })
+            .unwrap();
+        let delivery = Delivery {
+            place: 1,
+            subject: "$KV.b.attic".to_owned(),
+            reply: Some("$JS.ACK.KV_b.c.1.7.1.0.0".to_owned()),
+            headers: b"NATS/1.0\r\nKV-Operation: DEL\r\n\r\n".to_vec(),
+            body: b"x".to_vec(),
+        };
+        assert_eq!((reply.delivery, reply.no_responders, reply.error), (Some(delivery), false, None));
+    }
+
+    #[test]
+    fn the_error_of_a_service_is_read_from_the_headers() {
+        let waiting = Waiting::default();
+        let headers = b"NATS/1.0\r\nNats-Service-Error: not assigned\r\nNats-Service-Error-Code: 403\r\n\r\n";
+        let reply = waiting.take_in(&taken(headers, b"{}")).unwrap();
+        assert_eq!(reply.error, Some(("403".to_owned(), "not assigned".to_owned())));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::config::BusConfig;
 use crate::config::address::Address;
 use crate::gate::{self, Cluster, Event, Events, Gate};
 use crate::library;
-use crate::message::{Incoming, Reply, Waiting};
+use crate::message::{Incoming, Reply, Waiting, inbox_subjects};
 use crate::stall::StallDetector;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use mesh_jetstream::message::{Body, MAX_LINE_BYTES, Outgoing};
@@ -81,13 +81,17 @@ pub struct Subscribe {
     pub listens: bool,
 }
 
-/// The inbox of a link: what comes to `<prefix>.*` is taken out by the gate, and the crate never sees it.
+/// The inbox of a link: what comes to `<prefix>.*`, and to the subjects for deliveries, is taken out by the gate, and
+/// the crate never sees it.
 #[derive(Debug, Clone)]
 pub struct Inbox {
     /// What its subjects begin with, without a dot.
     pub prefix: String,
     /// How many messages may wait to be taken; what comes beyond is dropped and counted.
     pub limit: usize,
+    /// How many subjects there are for what consumers deliver: `<prefix>.c.0` and so on. A consumer delivers only to a
+    /// subject that somebody subscribes to literally.
+    pub deliveries: usize,
 }
 
 /// What happens to a connection.
@@ -363,7 +367,8 @@ impl LinkThread {
     }
 
     fn connect(&self, server: &Address) -> Result<(Arc<Gate>, ::nats::Connection, Connected), String> {
-        let own: Vec<String> = self.inbox.iter().map(|inbox| format!("{}.*", inbox.prefix)).collect();
+        let subjects = |inbox: &Inbox| inbox_subjects(&inbox.prefix, inbox.deliveries);
+        let own: Vec<String> = self.inbox.as_ref().map(subjects).unwrap_or_default();
         let mut entered = gate::enter(server, &self.settings, &self.client, &own, &|what| self.doing(what))?;
         for words in entered.take_protests() {
             self.server_errors.try_send(words).ok();

@@ -30,6 +30,14 @@ pub(crate) fn status(block: &[u8]) -> Option<&[u8]> {
     (!status.is_empty()).then_some(status)
 }
 
+/// The code and the words of a service's error, as the services API of NATS (ADR-32) puts them into the headers of a
+/// response.
+pub fn service_error(block: &[u8]) -> Option<(String, String)> {
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    let find = |wanted: &[u8]| fields(block).find(|(name, _)| *name == wanted).map(|(_, value)| text(value));
+    Some((find(b"Nats-Service-Error-Code")?, find(b"Nats-Service-Error").unwrap_or_default()))
+}
+
 /// Whether a block is readable at a glance and holds nothing that says what the message is: most do.
 fn is_plain(block: &[u8]) -> bool {
     let mut lines = lines(block);

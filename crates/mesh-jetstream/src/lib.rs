@@ -5,7 +5,7 @@ pub mod api;
 pub mod bucket;
 mod config;
 pub mod direct_get;
-mod headers;
+pub mod headers;
 pub mod keys;
 pub mod kv;
 pub mod message;
