@@ -463,7 +463,7 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
 
     fn write_status(&mut self, status: M::Status) {
         let Some(file) = &mut self.status_file else { return };
-        let status = Status { at: rfc3339(SystemTime::now()), pid: std::process::id(), status };
+        let status = Status { at: rfc3339(SystemTime::now()), pid: std::process::id(), machine: status };
         let json = serde_json::to_string(&status).expect("a status is text and numbers");
         if let Some(line) = file.write(&json, Instant::now()) {
             warn!("{line}");
@@ -477,7 +477,7 @@ struct Status<S> {
     at: String,
     pid: u32,
     #[serde(flatten)]
-    status: S,
+    machine: S,
 }
 
 /// The event of a link whose thread ended without one.
