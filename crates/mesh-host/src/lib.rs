@@ -41,6 +41,7 @@ pub mod prepare;
 pub mod record;
 pub mod report;
 pub mod request;
+pub mod schedule;
 pub mod serve;
 pub mod session;
 pub mod site;
