@@ -2,6 +2,8 @@
 //!
 //! Each answers its questions with as few processes as possible, and performs its steps.
 
+pub mod command;
+
 use crate::facts::{Answer, Question};
 
 /// The managers that were found on this machine.
