@@ -5,7 +5,7 @@
 //! and jitter are inputs, so that a test can run a whole life of the seat.
 
 mod action;
-mod bulk;
+mod bulk_pauses;
 mod call;
 mod check_schedule;
 mod connection;
@@ -34,7 +34,7 @@ pub use peers::OtherSeat;
 pub use registry::plan::{Change, Plan, Planning, show, unnameable};
 
 use crate::wire::PROVISIONING;
-use bulk::Bulk;
+use bulk_pauses::BulkPauses;
 use check_schedule::StreamChecks;
 use in_flight::{InFlight, Owner};
 use link_state::LinkState;
@@ -66,9 +66,9 @@ pub struct Settings {
     pub check_every: Duration,
     /// Additional prefixes of reply subjects that may get responses.
     pub reply_prefixes: Vec<String>,
-    /// Up to this many keys are read one by one: that takes hardly longer than in bulk, and needs no second
-    /// connection.
-    pub few_keys: usize,
+    /// Up to this many keys are read one by one, because that takes hardly longer than in bulk. With [`usize::MAX`]
+    /// nothing is read in bulk.
+    pub max_keys_one_by_one: usize,
     /// The last token of its inbox. Nobody else knows it, so nobody else can make the server send something there.
     pub inbox: String,
     /// The seed of the jitter, different for each seat.
@@ -84,7 +84,7 @@ pub struct Seat {
     /// How many subscriptions the server refused because of the account's limit.
     subscriptions_over_limit: usize,
     in_flight: InFlight,
-    bulk: Bulk,
+    bulk_pauses: BulkPauses,
     queries: Queries,
     pass: Pass,
     checks: StreamChecks,
@@ -114,7 +114,7 @@ impl Seat {
             denied_subscriptions: BTreeSet::new(),
             subscriptions_over_limit: 0,
             in_flight: InFlight::default(),
-            bulk: Bulk::new(),
+            bulk_pauses: BulkPauses::default(),
             queries: Queries::default(),
             pass: Pass::new(settings.every),
             checks: StreamChecks::new(settings.check_every),
@@ -151,8 +151,6 @@ impl Seat {
                 self.on_reply(call, body, now);
             }
             Event::Part { call, part } => self.on_part(call, part, now),
-            Event::BulkUp => self.bulk_up(),
-            Event::BulkDown { why } => self.bulk_down(&why, now),
             Event::Overrun(count) => {
                 self.counters.overrun += count;
                 self.notice(Level::Warn, Topic::Overrun, "", "request queue full: dropping requests", now);
@@ -188,14 +186,12 @@ impl Seat {
             LinkState::Up { move_at, .. } => (None, *move_at),
         };
         let busy = self.queries.is_busy().then_some(Duration::ZERO);
-        let requests = self.queries.due();
-        let bulk = self.bulk.due(self.queries.wait_for_bulk());
         [
             busy,
             retry,
             move_at,
-            bulk,
-            requests,
+            self.queries.due(),
+            self.queries.idle_until(),
             self.in_flight.due(),
             self.pass.due(),
             self.checks.due(),
@@ -267,7 +263,10 @@ impl Seat {
         self.check_streams(now);
         self.queries.poll(self.turn);
         self.send_responses(now);
-        self.look_after_bulk(now);
+        for (bucket, why) in self.queries.take_uncacheable() {
+            self.not_in_bulk(bucket, why, now);
+        }
+        self.queries.forget_if_idle(now);
         self.send_calls(now);
         for line in self.pass.lines() {
             match line {
@@ -286,14 +285,9 @@ impl Seat {
         [answers, VERB.to_owned()].into_iter().chain(monitoring).collect()
     }
 
-    /// The prefix of the reply subjects of all calls except bulk calls.
+    /// The prefix of the reply subjects of all calls.
     pub fn inbox(&self) -> String {
         format!("{INBOX}.{}", self.settings.inbox)
-    }
-
-    /// The prefix of the reply subjects of bulk calls.
-    pub fn bulk_inbox(&self) -> String {
-        self.inbox()
     }
 
     fn end_if_done(&mut self, now: Duration) {

@@ -273,9 +273,7 @@ impl Shell {
         for action in actions {
             match action {
                 Action::Connect => self.connect()?,
-                Action::Send(message) | Action::SendBulk(message) => lost += u64::from(!self.send(message)),
-                Action::ConnectBulk => self.handle(Event::BulkUp)?,
-                Action::CloseBulk => {}
+                Action::Send(message) => lost += u64::from(!self.send(message)),
                 Action::StopListening => {
                     if let Some(Serving { link, .. }) = &self.link {
                         link.stop_listening();

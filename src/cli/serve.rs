@@ -38,8 +38,8 @@ connecting! {
 
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// Up to so many keys are read one by one: some 20 µs each.
-const FEW_KEYS: usize = 32;
+/// Up to this many keys are read one by one: about 20 µs each.
+const MAX_KEYS_ONE_BY_ONE: usize = 32;
 
 impl Serve {
     pub(super) fn run(self, environment: Environment<'_>) -> Exit {
@@ -84,7 +84,7 @@ impl Serve {
                 every: self.every,
                 reply_prefixes: self.reply_prefix,
                 check_every: Duration::from_secs(50),
-                few_keys: FEW_KEYS,
+                max_keys_one_by_one: MAX_KEYS_ONE_BY_ONE,
             },
             status_file: self.status_file.or_else(|| status::default_path(environment)),
             signals,

@@ -10,12 +10,6 @@ pub enum Action {
     Connect,
     /// Publish a message.
     Send(Outgoing),
-    /// Try once to make the connection for bulk reads. The outcome arrives as `Event::BulkUp` or `Event::BulkDown`.
-    ConnectBulk,
-    /// Publish a message over that connection, which gets the reply.
-    SendBulk(Outgoing),
-    /// Close that connection. Nothing more arrives from it.
-    CloseBulk,
     /// Accept no more requests: end their subscriptions.
     StopListening,
     /// Log a line.

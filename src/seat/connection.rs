@@ -36,8 +36,6 @@ impl Seat {
         self.denied_subscriptions.clear();
         self.subscriptions_over_limit = 0;
         self.abandon_calls();
-        // It may lead to another NATS system.
-        self.close_bulk(now);
         if self.stopping.is_some() {
             self.actions.push(Action::StopListening);
         }

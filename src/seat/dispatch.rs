@@ -1,17 +1,20 @@
 //! Sends the calls of the machines to JetStream, and routes their replies.
 
+use super::bulk_pauses::PAUSE;
 use super::call::{Call, Cost, Tag};
 use super::failure::Cause;
 use super::in_flight::{self, Owner, Sent};
 use super::link_state::LinkState;
 use super::query::context::QueryContext;
 use super::topic::Topic;
-use super::{Action, Seat, peers};
+use super::{Action, Seat, failure, peers};
 use crate::wire::PROVISIONING;
 use log::Level;
 use mesh_jetstream::direct_get::Part;
 use mesh_jetstream::message::Outgoing;
 use mesh_jetstream::message::Request;
+use mesh_model::bucket::Bucket;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The largest response, in bytes, whatever the server's `max_payload`.
@@ -115,15 +118,15 @@ impl Seat {
             self.queries.begin(&QueryContext {
                 page_bytes,
                 seat: self.settings.identity.clone(),
-                bulk: self.bulk.buckets(now).collect(),
-                few_keys: self.settings.few_keys,
+                bulk: self.may_read_in_bulk(now),
+                max_keys_one_by_one: self.settings.max_keys_one_by_one,
                 store: self.queries.store(),
                 value_bytes: self.in_flight.value_bytes().clone(),
                 clock: self.clock + now,
             });
         }
         while self.in_flight.room() > 0
-            && let Some(call) = self.pass.next_call(self.in_flight.budget(0, false))
+            && let Some(call) = self.pass.next_call(self.in_flight.budget(0))
         {
             self.send_call(Owner::Pass, call, now);
         }
@@ -139,7 +142,7 @@ impl Seat {
         for id in ids {
             let owner = Owner::Request(id);
             while self.in_flight.room() > 0 && self.in_flight.outstanding(owner) < share {
-                let budget = self.in_flight.budget(listed_keys, self.bulk.is_up());
+                let budget = self.in_flight.budget(listed_keys);
                 let call = self.queries.query(id).and_then(|query| query.next_call(budget));
                 let Some(call) = call else { break };
                 self.send_call(owner, call, now);
@@ -151,9 +154,22 @@ impl Seat {
         let Call { tag, request, cost } = call;
         let sent = Sent { owner, tag, subject: request.subject.clone(), cost, since: now };
         let number = self.in_flight.add(sent);
-        let in_bulk = cost.in_bulk().is_some();
-        let inbox = if in_bulk { self.bulk_inbox() } else { self.inbox() };
-        let message = Outgoing { reply: Some(format!("{inbox}.{number}")), ..request.into() };
-        self.actions.push(if in_bulk { Action::SendBulk(message) } else { Action::Send(message) });
+        let reply = Some(format!("{}.{number}", self.inbox()));
+        self.actions.push(Action::Send(Outgoing { reply, ..request.into() }));
+    }
+
+    fn may_read_in_bulk(&self, now: Duration) -> BTreeSet<Bucket> {
+        let never = self.settings.max_keys_one_by_one == usize::MAX;
+        self.bulk_pauses.others(now).filter(|_| !never).collect()
+    }
+
+    /// A bulk read failed: the bucket is read key by key for a while.
+    pub(super) fn not_in_bulk(&mut self, bucket: Bucket, why: &str, now: Duration) {
+        self.bulk_pauses.begin(bucket, now);
+        self.queries.leave_bulk(bucket);
+        let why = failure::shorten(why.to_owned());
+        let minutes = PAUSE.as_secs() / 60;
+        let text = format!("bulk reads of bucket {bucket} disabled for {minutes} min: {why}");
+        self.notice(Level::Info, Topic::Bulk, &format!("bulk {bucket}"), &text, now);
     }
 }

@@ -49,13 +49,6 @@ pub enum Event {
         /// The part.
         part: Part,
     },
-    /// The connection for bulk reads is up.
-    BulkUp,
-    /// It was lost, or an attempt to make it failed.
-    BulkDown {
-        /// Fault, in words for people.
-        why: String,
-    },
     /// This many messages were dropped because they arrived faster than the loop took them.
     Overrun(u64),
     /// This many responses were dropped because the outgoing queue is full.

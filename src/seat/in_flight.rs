@@ -91,14 +91,13 @@ impl InFlight {
         (MAX_OUTSTANDING - 1).saturating_sub(self.by_number.len())
     }
 
-    /// What may be sent beside single requests, with so many keys of lists at hand; in bulk only if there is a
-    /// connection for it.
-    pub(super) const fn budget(&self, listed_keys: usize, bulk_is_up: bool) -> Budget {
+    /// What may be sent besides single requests while the queries keep `listed_keys` keys of lists.
+    pub(super) const fn budget(&self, listed_keys: usize) -> Budget {
         // One value at a time is always read, whatever its size.
         let large_bytes = if self.large_bytes == 0 { usize::MAX } else { MAX_LARGE_BYTES };
         Budget {
             listing: self.listings < MAX_LISTINGS && listed_keys < MAX_LISTED_KEYS,
-            batch: bulk_is_up && self.batches < MAX_BATCHES,
+            batch: self.batches < MAX_BATCHES,
             large_bytes: large_bytes.saturating_sub(self.large_bytes),
         }
     }
@@ -117,11 +116,6 @@ impl InFlight {
     /// How many calls `owner` has in flight.
     pub(super) fn outstanding(&self, owner: Owner) -> usize {
         self.outstanding.get(&owner).copied().unwrap_or(0)
-    }
-
-    /// Removes the bulk calls.
-    pub(super) fn take_bulk(&mut self) -> Vec<Sent> {
-        self.take(|sent| sent.cost.in_bulk().is_some())
     }
 
     /// The owner of the call `number`; `None` if it is no longer in flight. A reply removes the call, except the ping
@@ -220,16 +214,16 @@ mod tests {
     #[test]
     fn large_values_are_awaited_up_to_a_number_of_bytes_and_small_ones_take_none_of_it() {
         let mut calls = InFlight::default();
-        assert_eq!(calls.budget(0, false).large_bytes, usize::MAX, "one is always read, however large");
+        assert_eq!(calls.budget(0).large_bytes, usize::MAX, "one is always read, however large");
         calls.add(value(LARGE_BYTES));
-        assert_eq!(calls.budget(0, false).large_bytes, usize::MAX);
+        assert_eq!(calls.budget(0).large_bytes, usize::MAX);
         let large = calls.add(value(3 * 1024 * 1024));
         calls.add(value(3 * 1024 * 1024));
-        assert_eq!(calls.budget(0, false).large_bytes, 2 * 1024 * 1024);
+        assert_eq!(calls.budget(0).large_bytes, 2 * 1024 * 1024);
         calls.settle(large);
-        assert_eq!(calls.budget(0, false).large_bytes, 5 * 1024 * 1024);
+        assert_eq!(calls.budget(0).large_bytes, 5 * 1024 * 1024);
         calls.clear();
-        assert_eq!(calls.budget(0, false).large_bytes, usize::MAX);
+        assert_eq!(calls.budget(0).large_bytes, usize::MAX);
     }
 
     #[test]

@@ -27,6 +27,9 @@ const MAX_SHARING: usize = 16;
 /// How long a request may take from its arrival to its response.
 const QUERY_DEADLINE: Duration = Duration::from_secs(4);
 
+/// How long the caches are kept without a query.
+const CACHES_KEPT: Duration = Duration::from_secs(10 * 60);
+
 /// A client that waits for a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Client {
@@ -76,6 +79,8 @@ pub(super) struct Queries {
     registry: Option<Rc<Snapshot>>,
     /// The caches of the other buckets.
     store: Rc<CacheStore>,
+    /// Since when there is no query, while there are caches.
+    idle_since: Option<Duration>,
 }
 
 impl Queries {
@@ -175,8 +180,8 @@ impl Queries {
         Rc::clone(&self.store)
     }
 
-    /// Makes all queries read `bucket` key by key from now on, or all buckets without one.
-    pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
+    /// Makes all queries read `bucket` key by key from now on.
+    pub(super) fn leave_bulk(&mut self, bucket: Bucket) {
         self.under_way.iter_mut().for_each(|under_way| under_way.query.leave_bulk(bucket));
     }
 
@@ -200,19 +205,19 @@ impl Queries {
         }
     }
 
-    /// Whether a query waits for the connection for bulk reads.
-    pub(super) fn wait_for_bulk(&self) -> bool {
-        self.under_way.iter().any(|under_way| under_way.query.waits_for_bulk())
+    /// Drops the caches after [`CACHES_KEPT`] without a query.
+    pub(super) fn forget_if_idle(&mut self, now: Duration) {
+        if self.clients > 0 || self.store.is_empty() {
+            self.idle_since = None;
+        } else if now >= *self.idle_since.get_or_insert(now) + CACHES_KEPT {
+            self.idle_since = None;
+            self.store.clear();
+        }
     }
 
-    /// Whether there is no cache except the registry snapshot.
-    pub(super) fn know_nothing(&self) -> bool {
-        self.store.is_empty()
-    }
-
-    /// Drops the caches.
-    pub(super) fn forget(&self) {
-        self.store.clear();
+    /// When the caches are dropped.
+    pub(super) fn idle_until(&self) -> Option<Duration> {
+        self.idle_since.map(|since| since + CACHES_KEPT)
     }
 
     /// The query `id`, if it is still under way.
@@ -305,7 +310,7 @@ mod tests {
             page_bytes: 1024,
             seat: Identity { id: String::new(), version: String::new() },
             bulk: BTreeSet::new(),
-            few_keys: 0,
+            max_keys_one_by_one: 0,
             store: Rc::default(),
             value_bytes: BTreeMap::new(),
             clock: Duration::ZERO,

@@ -64,19 +64,11 @@ impl Query {
         }
     }
 
-    /// Reads `bucket` key by key from now on, or all buckets without one.
-    pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
+    /// Reads `bucket` key by key from now on.
+    pub(super) fn leave_bulk(&mut self, bucket: Bucket) {
         match self {
             Query::Page(page) => page.leave_bulk(bucket),
             Query::Report(report) => report.leave_bulk(bucket),
-        }
-    }
-
-    /// Whether it waits for the connection for bulk reads.
-    pub(super) fn waits_for_bulk(&self) -> bool {
-        match self {
-            Query::Page(page) => page.waits_for_bulk(),
-            Query::Report(report) => report.waits_for_bulk(),
         }
     }
 

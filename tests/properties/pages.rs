@@ -39,7 +39,7 @@ impl Between {
             every: Duration::from_secs(3600),
             reply_prefixes: Vec::new(),
             check_every: Duration::from_secs(50),
-            few_keys: usize::MAX,
+            max_keys_one_by_one: usize::MAX,
             inbox: "SECRET".to_owned(),
             jitter_seed: 0,
         });

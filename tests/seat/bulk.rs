@@ -19,16 +19,12 @@ fn follow(call: u64, bucket: Bucket, from: u64) -> String {
 
 /// The same for so many bytes.
 fn follow_far(call: u64, bucket: Bucket, from: u64, bytes: u64) -> String {
-    format!(
-        r#"in bulk #{call} $JS.API.DIRECT.GET.KV_{bucket} {{"seq":{from},"batch":8000,"max_bytes":{bytes}}}"#
-    )
+    format!(r#"#{call} $JS.API.DIRECT.GET.KV_{bucket} {{"seq":{from},"batch":8000,"max_bytes":{bytes}}}"#)
 }
 
 /// The line of a request for the newest write that is left of what was known: it has the sequence `newest`.
 fn check(call: u64, bucket: Bucket, newest: u64) -> String {
-    format!(
-        r#"in bulk #{call} $JS.API.DIRECT.GET.KV_{bucket} {{"seq":{newest},"batch":2,"max_bytes":65536}}"#
-    )
+    format!(r#"#{call} $JS.API.DIRECT.GET.KV_{bucket} {{"seq":{newest},"batch":2,"max_bytes":65536}}"#)
 }
 
 /// The line of the question whether anything is there from the sequence `from` on.
@@ -45,7 +41,7 @@ fn from(from: u64, messages: &[Message]) -> Vec<Message> {
 fn batch(call: u64, bucket: Bucket, keys: &[&str]) -> String {
     let subjects: Vec<String> = keys.iter().map(|key| format!(r#""$KV.{bucket}.{key}""#)).collect();
     format!(
-        r#"in bulk #{call} $JS.API.DIRECT.GET.KV_{bucket} {{"multi_last":[{}],"batch":{},"max_bytes":1048576}}"#,
+        r#"#{call} $JS.API.DIRECT.GET.KV_{bucket} {{"multi_last":[{}],"batch":{},"max_bytes":1048576}}"#,
         subjects.join(","),
         keys.len()
     )
@@ -71,10 +67,6 @@ fn many_and(bucket: Bucket, more: impl IntoIterator<Item = Message>) -> Vec<Mess
 /// The keys of an answer, but for those that each bucket begins with.
 fn keys(answer: &Value) -> Vec<&str> {
     asking::keys(answer).into_iter().filter(|key| !key.starts_with("zz.")).collect()
-}
-
-fn broken() -> Event {
-    Event::BulkDown { why: "the connection broke".to_owned() }
 }
 
 impl Play {
@@ -108,12 +100,11 @@ impl Play {
     }
 }
 
-/// A seat that has a connection for reads in bulk.
+/// A seat that has read one bucket in bulk.
 fn serving_in_bulk() -> Play {
-    let mut play = Play::serving_at_large();
+    let mut play = Play::serving_in_bulk();
     play.ask("a", r#"{"what":"collect"}"#).is([look(16, Bucket::Collect)]);
-    play.answer(16, look_of(1, MANY, MANY)).is(["connect in bulk"]);
-    play.tell(Event::BulkUp).is([follow(17, Bucket::Collect, 1)]);
+    play.answer(16, look_of(1, MANY, MANY)).is([follow(17, Bucket::Collect, 1)]);
     body(&play.last_parts(17, Bucket::Collect, many_and(Bucket::Collect, []), MANY), "a");
     play
 }
@@ -142,8 +133,8 @@ fn a_bucket_is_followed_to_its_end_and_from_there_the_next_time() {
 }
 
 #[test]
-fn a_few_keys_need_no_further_connection() {
-    let mut play = Play::serving_at_large();
+fn few_keys_are_read_one_by_one() {
+    let mut play = Play::serving_in_bulk();
     play.ask("a", r#"{"what":"applied"}"#).is([look(16, Applied)]);
     play.answer(16, look_of(1, 32, 32)).is([list(17, Applied)]);
     play.answer(17, keys_of(Applied, &["n1.a"])).is([get(18, Applied, "n1.a")]);
@@ -386,16 +377,15 @@ fn a_bucket_that_keeps_a_history_or_is_too_large_is_listed() {
 
 #[test]
 fn one_node_is_listed_by_the_bus_and_many_values_are_read_in_bulk() {
-    let mut play = Play::serving_at_large();
+    let mut play = Play::serving_in_bulk();
     play.ask("a", r#"{"what":"applied","node":"zz"}"#).is([
         r#"#16 $JS.API.STREAM.INFO.KV_mesh-provisioner_applied {"subjects_filter":"$KV.mesh-provisioner_applied.zz.>","offset":0}"#,
     ]);
     let many = many_and(Applied, []);
     let names: Vec<&str> =
         many.iter().map(|message| message.subject.rsplit_once("applied.").unwrap().1).collect();
-    play.answer(16, keys_of(Applied, &names)).is(["connect in bulk"]);
-    let asked: Vec<&str> = ["zz"].into_iter().chain(names).collect();
-    play.tell(Event::BulkUp).is([batch(17, Applied, &asked)]);
+    let asked: Vec<&str> = ["zz"].into_iter().chain(names.iter().copied()).collect();
+    play.answer(16, keys_of(Applied, &names)).is([batch(17, Applied, &asked)]);
     assert_eq!(asking::keys(&body(&play.parts(17, many, 0, Some(MANY)), "a")).len(), 40);
 }
 
@@ -431,48 +421,14 @@ fn a_long_value_is_not_kept_but_read() {
 }
 
 #[test]
-fn a_look_that_is_late_is_no_list_of_keys() {
-    let mut play = serving_in_bulk();
-    play.ask("a", r#"{"what":"drift"}"#).is([look(19, Needs)]);
-    play.tell(broken()).is([
-        "info: no connection for bulk reads, reading key by key meanwhile: the connection broke",
-        &list(20, Needs),
-    ]);
-    play.answer(19, look_of(1, MANY, MANY)).nothing();
-    // And so is the next bucket.
-    play.answer(20, keys_of(Needs, &[])).is([list(21, Applied)]);
-    body(&play.answer(21, keys_of(Applied, &[])).lines(), "a");
-}
-
-#[test]
 fn an_index_is_used_by_one_question_at_a_time() {
-    let mut play = Play::serving_at_large();
+    let mut play = Play::serving_in_bulk();
     play.ask("a", r#"{"what":"applied"}"#).is([look(16, Applied)]);
     play.ask("b", r#"{"what":"applied","limit":1}"#).nothing();
     let lines = play.answer(16, look_of(1, 0, 0)).lines();
     assert_eq!(lines[1..], [look(17, Applied)], "b has its own look, which is not older than its request");
     body(&lines[..1], "a");
     body(&play.answer(17, look_of(1, 0, 0)).lines(), "b");
-}
-
-#[test]
-fn what_breaks_the_connection_costs_no_other_and_is_read_one_by_one() {
-    let mut play = serving_in_bulk();
-    play.ask("a", r#"{"what":"applied"}"#).is([look(19, Applied)]);
-    play.answer(19, look_of(1, MANY, MANY)).is([follow(20, Applied, 1)]);
-    play.tell(broken()).is([
-        "info: bulk reads of bucket mesh-provisioner_applied disabled for 15 min: the connection broke during a bulk read",
-        "info: no connection for bulk reads, reading key by key meanwhile: the connection broke",
-        &list(21, Applied),
-    ]);
-    play.answer(21, keys_of(Applied, &["n1.a"])).is([get(22, Applied, "n1.a")]);
-    assert_eq!(keys(&body(&play.answer(22, message_of(Applied, "n1.a", 5, "1")).lines(), "a")), ["n1.a"]);
-    play.tell_after(1_000, Event::Due).nothing();
-    play.ask("b", r#"{"what":"applied"}"#).is([list(23, Applied)]);
-    body(&play.answer(23, keys_of(Applied, &[])).lines(), "b");
-    play.ask("c", r#"{"what":"needs"}"#).is([look(24, Needs)]);
-    play.answer(24, look_of(1, MANY, MANY)).is(["connect in bulk"]);
-    play.tell(Event::BulkUp).is([follow(25, Needs, 1)]);
 }
 
 #[test]
@@ -486,10 +442,9 @@ fn a_read_in_bulk_that_cannot_be_trusted_is_done_again_one_by_one() {
         (stranger, "the stream holds subjects that are no keys"),
         (Part::Unusable("408 Empty Request".to_owned()), "408 Empty Request"),
     ] {
-        let mut play = Play::serving_at_large();
+        let mut play = Play::serving_in_bulk();
         play.ask("a", r#"{"what":"applied"}"#).is([look(16, Applied)]);
-        play.answer(16, look_of(1, MANY, 99)).is(["connect in bulk"]);
-        play.tell(Event::BulkUp).is([follow(17, Applied, 1)]);
+        play.answer(16, look_of(1, MANY, 99)).is([follow(17, Applied, 1)]);
         let first = Part::Message { message: message(Applied, "n1.a", 3, "3"), after: 0 };
         play.tell(Event::Part { call: 17, part: first }).nothing();
         play.tell(Event::Part { call: 17, part }).is([
@@ -501,10 +456,9 @@ fn a_read_in_bulk_that_cannot_be_trusted_is_done_again_one_by_one() {
 
 #[test]
 fn a_read_in_bulk_without_an_answer_is_given_up_after_a_second() {
-    let mut play = Play::serving_at_large();
+    let mut play = Play::serving_in_bulk();
     play.ask("a", r#"{"what":"applied"}"#).is([look(16, Applied)]);
-    play.answer(16, look_of(1, MANY, MANY)).is(["connect in bulk"]);
-    play.tell(Event::BulkUp).is([follow(17, Applied, 1)]);
+    play.answer(16, look_of(1, MANY, MANY)).is([follow(17, Applied, 1)]);
     play.due_in(1_000..=1_000).is([
         "info: bulk reads of bucket mesh-provisioner_applied disabled for 15 min: no answer came in time"
             .to_owned(),
@@ -526,31 +480,12 @@ fn without_the_right_everything_is_read_one_by_one() {
 }
 
 #[test]
-fn nobody_waits_long_for_the_connection() {
-    let mut play = Play::serving_at_large();
-    play.ask("a", r#"{"what":"applied"}"#).is([look(16, Applied)]);
-    play.answer(16, look_of(1, MANY, MANY)).is(["connect in bulk"]);
-    play.due_in(500..=500).is([list(17, Applied)]);
-    body(&play.answer(17, keys_of(Applied, &[])).lines(), "a");
-    // While it is not there, nobody begins to wait for it.
-    play.ask("b", r#"{"what":"applied"}"#).is([list(18, Applied)]);
-    body(&play.answer(18, keys_of(Applied, &[])).lines(), "b");
-    play.tell(Event::BulkDown { why: "refused".to_owned() })
-        .is(["info: no connection for bulk reads, reading key by key meanwhile: refused"]);
-    play.ask("c", r#"{"what":"applied"}"#).is([list(19, Applied)]);
-    body(&play.answer(19, keys_of(Applied, &[])).lines(), "c");
-    play.tell_after(1_000, Event::Due).nothing();
-    play.ask("d", r#"{"what":"applied"}"#).is([look(20, Applied)]);
-}
-
-#[test]
-fn what_is_known_and_the_connection_end_when_nobody_asks() {
+fn the_caches_end_when_nobody_asks() {
     let mut play = serving_in_bulk();
     play.ask_for_applied("a", 19, &two());
-    play.due_in(600_000..=600_000).is(["close in bulk"]);
+    play.due_in(600_000..=600_000).nothing();
     play.ask("b", r#"{"what":"applied"}"#).is([look(22, Applied)]);
-    play.answer(22, look_of(1, MANY + 2, MANY + 5)).is(["connect in bulk"]);
-    play.tell(Event::BulkUp).is([follow(23, Applied, 1)]);
+    play.answer(22, look_of(1, MANY + 2, MANY + 5)).is([follow(23, Applied, 1)]);
 }
 
 #[test]
@@ -559,8 +494,7 @@ fn what_is_known_ends_with_the_connection_that_serves() {
     play.ask_for_applied("a", 19, &two());
     play.tell(Event::Up { server: "n2".to_owned(), max_payload: 1024 * 1024 }).lines();
     play.ask("b", r#"{"what":"applied"}"#).is([look(24, Applied)]);
-    play.answer(24, look_of(1, MANY + 2, MANY + 5)).is(["connect in bulk"]);
-    play.tell(Event::BulkUp).is([follow(25, Applied, 1)]);
+    play.answer(24, look_of(1, MANY + 2, MANY + 5)).is([follow(25, Applied, 1)]);
 }
 
 #[test]

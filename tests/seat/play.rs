@@ -1,9 +1,8 @@
 //! The driver: plays events to a seat and compares everything that it asks for, each action as one line.
 //!
-//! - `connect`, `connect in bulk`, `close in bulk`, `stop listening`, `exit`
+//! - `connect`, `stop listening`, `exit`
 //! - `info: …`, `warn: …`: a line for the log
 //! - `#5 subject {body}`: a request of our own with the number 5; headers stand in brackets behind the subject
-//! - `in bulk #5 subject {body}`: the same over the connection for reads in bulk
 //! - `to _INBOX.a: {body}`: an answer; `to _INBOX.a: 503 full: words`: an error answer
 //!
 //! Nothing is skipped: an action that a test does not name fails it, and so does time that passes over a deadline.
@@ -72,7 +71,7 @@ impl Play {
             every: Duration::from_secs(3600),
             reply_prefixes: Vec::new(),
             check_every: Duration::from_secs(36_000),
-            few_keys: 32,
+            max_keys_one_by_one: 32,
             inbox: "SECRET".to_owned(),
             jitter_seed: 0,
         };
@@ -80,19 +79,18 @@ impl Play {
         Play { seat: Seat::new(settings), now: Duration::ZERO }
     }
 
-    /// A seat that is connected and has found the registry as it should be. It has often tried for a connection for
-    /// reads in bulk, so that it reads one by one for a minute.
+    /// A seat that is connected and has found the registry as it should be. It never reads in bulk.
     pub(crate) fn serving() -> Self {
-        let mut play = Play::serving_at_large();
-        for _ in 0..8 {
-            play.tell(Event::BulkDown { why: "refused".to_owned() }).lines();
-        }
-        play
+        Play::serving_with(|settings| settings.max_keys_one_by_one = usize::MAX)
     }
 
-    /// The same, if it has not tried.
-    pub(crate) fn serving_at_large() -> Self {
-        let mut play = Play::new();
+    /// The same, but it reads more than 32 keys in bulk.
+    pub(crate) fn serving_in_bulk() -> Self {
+        Play::serving_with(|_| ())
+    }
+
+    fn serving_with(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut play = Play::with(change);
         play.connect();
         play.settle_pass();
         play
@@ -278,9 +276,6 @@ fn line(action: &Action) -> String {
         Action::Exit => "exit".to_owned(),
         Action::Say(level, text) => format!("{}: {text}", level.as_str().to_ascii_lowercase()),
         Action::Send(message) => sent(message, ""),
-        Action::ConnectBulk => "connect in bulk".to_owned(),
-        Action::SendBulk(message) => format!("in bulk {}", sent(message, "")),
-        Action::CloseBulk => "close in bulk".to_owned(),
     }
 }
 

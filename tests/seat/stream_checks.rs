@@ -51,7 +51,7 @@ fn a_registry_that_was_emptied_is_not_ready_at_once_and_is_read_again_a_second_l
 
 #[test]
 fn a_registry_that_was_emptied_is_noticed_when_it_is_read() {
-    let mut play = Play::serving_at_large();
+    let mut play = Play::serving_in_bulk();
     play.ask("a", "").is([list(16, Registry)]);
     play.answer(16, keys_of(Registry, &["port"])).is([get(17, Registry, "port")]);
     play.answer(17, jetstream::no_message()).lines();

@@ -1,5 +1,6 @@
 //! Seats with a fault planted around them: each must be found, or the simulation proves nothing.
 
+use crate::batch::DIRECT_GET;
 use crate::faults::{Faults, Trouble};
 use crate::world::Machine;
 use mesh_jetstream::direct_get::Part;
@@ -177,7 +178,7 @@ impl Canary {
     /// Notes the reads that follow a bucket.
     fn note_followed(&mut self, actions: &[Action]) {
         for action in actions {
-            let Action::SendBulk(Outgoing { reply: Some(reply), body, .. }) = action else { continue };
+            let Action::Send(Outgoing { reply: Some(reply), body, .. }) = action else { continue };
             let call = reply.rsplit('.').next().and_then(|call| call.parse().ok());
             if let Some(call) = call.filter(|_| body.starts_with(b"{\"seq\":")) {
                 self.hiding.insert(call, (u64::MAX, 0));
@@ -187,11 +188,14 @@ impl Canary {
 
     fn again_and_again(&mut self, actions: &mut Vec<Action>) {
         for action in actions.clone() {
-            let Action::SendBulk(message) = action else { continue };
+            let Action::Send(message) = action else { continue };
+            if !message.subject.starts_with(DIRECT_GET) {
+                continue;
+            }
             for _ in 0..8 {
                 self.last_call += 1;
-                let reply = Some(format!("{}.{}", self.seat.bulk_inbox(), self.last_call));
-                actions.push(Action::SendBulk(Outgoing { reply, ..message.clone() }));
+                let reply = Some(format!("{}.{}", self.seat.inbox(), self.last_call));
+                actions.push(Action::Send(Outgoing { reply, ..message.clone() }));
             }
         }
     }

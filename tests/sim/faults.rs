@@ -16,7 +16,7 @@ pub(crate) enum Trouble {
     Repeated,
     /// A server answers that does not know the newest writes yet.
     Lagging,
-    /// The connection for reads in bulk breaks in the middle.
+    /// The connection breaks in the middle.
     Breaks,
 }
 
@@ -58,16 +58,11 @@ pub(crate) struct Faults {
     pub(crate) troubles: Vec<Trouble>,
     /// An attempt to connect fails.
     pub(crate) no_connection: u32,
-    /// An attempt to connect for reads in bulk fails.
-    pub(crate) no_bulk_connection: u32,
     /// What a node writes has headers that are strange, or that nobody can read; it has a key out of shape.
     pub(crate) ugly_headers: u32,
     pub(crate) ugly_keys: u32,
-    /// How many times in the run: the connection breaks, or the one for reads in bulk, or both; JetStream is off for a
-    /// while, the machine sleeps.
+    /// How many times in the run: the connection breaks, JetStream is off for a while, the machine sleeps.
     pub(crate) breaks: usize,
-    pub(crate) bulk_breaks: usize,
-    pub(crate) double_breaks: usize,
     pub(crate) outages: usize,
     pub(crate) sleeps: usize,
     /// How often somebody else writes the registry, and nodes write their own.
@@ -100,12 +95,9 @@ impl Faults {
             batch_trouble: *dice.pick(&[0, 100, 300, 600]),
             troubles: (0..3).map(|_| *dice.pick(&Trouble::ALL)).collect(),
             no_connection: rate(dice, 900),
-            no_bulk_connection: rate(dice, 900),
             ugly_headers: *dice.pick(&[0, 0, 50, 400]),
             ugly_keys: *dice.pick(&[0, 50, 150, 150]),
             breaks: count(dice, 12),
-            bulk_breaks: count(dice, 6),
-            double_breaks: count(dice, 3),
             outages: count(dice, 4),
             sleeps: count(dice, 4),
             registry_writes: count(dice, 30),

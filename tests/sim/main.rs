@@ -74,7 +74,7 @@ fn no_rule_is_broken_in_any_life_and_the_registry_gets_well() {
             players.into_iter().map(|player| player.join().expect("a life without a broken rule")).collect();
         tallies.into_iter().fold(Tally::default(), Tally::with)
     });
-    let Tally { pages, errors, surveys, looks, batches, followed, bulk_breaks, slices, .. } = total;
+    let Tally { pages, errors, surveys, looks, batches, followed, breaks, slices, .. } = total;
     println!("{seeds} lives in {:?}: {total:?}", start.elapsed());
     // A simulation in which nothing is asked, or everything fails, proves nothing.
     assert!(pages > seeds * 3, "{pages} good pages in {seeds} lives");
@@ -82,15 +82,22 @@ fn no_rule_is_broken_in_any_life_and_the_registry_gets_well() {
     assert!(looks > seeds, "{looks} looks in {seeds} lives");
     assert!(batches > seeds / 2, "{batches} batches of named keys in {seeds} lives");
     assert!(followed > seeds, "buckets were followed {followed} times in {seeds} lives");
-    assert!(bulk_breaks > seeds / 10, "{bulk_breaks} connections for reads in bulk broke in {seeds} lives");
+    assert!(breaks > seeds / 10, "{breaks} connections broke in {seeds} lives");
     assert!(slices > seeds / 20, "{slices} slices in {seeds} lives");
     assert!(errors > seeds / 10, "{errors} error answers in {seeds} lives");
 }
 
 /// The first seed at which the planted fault is found, and in which words.
 fn found(plant: Plant) -> String {
+    found_as(plant, |_| true)
+}
+
+/// The same, in words that fit.
+fn found_as(plant: Plant, fits: impl Fn(&str) -> bool) -> String {
     for seed in 0..CANARY_SEEDS {
-        if let Err(why) = run(seed, &mut Canary::new(Seat::new(settings(seed)), plant)) {
+        if let Err(why) = run(seed, &mut Canary::new(Seat::new(settings(seed)), plant))
+            && fits(&why)
+        {
             println!("{plant:?} is found in the life {seed}");
             return why;
         }
@@ -135,7 +142,7 @@ fn a_key_that_is_dropped_from_a_batch_is_found() {
 }
 
 #[test]
-fn a_batch_of_a_server_that_lags_behind_is_found() {
+fn a_batch_of_a_server_that_lags_is_found() {
     let why = found(Plant::TrustsWhoLags);
     assert!(is_outdated(&why) || is_short(&why), "{why}");
 }
@@ -159,8 +166,8 @@ fn is_miscounted(why: &str) -> bool {
 
 #[test]
 fn a_key_that_is_hidden_where_a_bucket_is_followed_is_found() {
-    let why = found(Plant::HidesAKey);
-    assert!(is_short(&why), "{why}");
+    // Where its numbers never fit, the seat may also read a bucket until the time is up.
+    found_as(Plant::HidesAKey, is_short);
 }
 
 #[test]

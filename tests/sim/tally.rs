@@ -16,7 +16,7 @@ pub(crate) struct Tally {
     pub(crate) batches: u64,
     pub(crate) followed: u64,
     /// How often the connection for such reads broke.
-    pub(crate) bulk_breaks: u64,
+    pub(crate) breaks: u64,
     /// How often the seat wanted to be woken at once, to go on with something long.
     pub(crate) slices: u64,
     /// How often a bucket became what it was when it was copied.
@@ -34,7 +34,7 @@ impl Tally {
             looks: self.looks + other.looks,
             batches: self.batches + other.batches,
             followed: self.followed + other.followed,
-            bulk_breaks: self.bulk_breaks + other.bulk_breaks,
+            breaks: self.breaks + other.breaks,
             slices: self.slices + other.slices,
             restores: self.restores + other.restores,
             simulated: self.simulated + other.simulated,

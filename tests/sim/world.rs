@@ -6,11 +6,10 @@
 mod answering;
 mod asking;
 mod awaited;
-mod bulk;
+mod batches;
 mod happening;
 mod plan;
 
-use crate::batch::DIRECT_GET;
 use crate::bus::{Backup, Bus, Verdict};
 use crate::dice::Dice;
 use crate::faults::Faults;
@@ -93,8 +92,7 @@ pub(crate) struct World<'a> {
     queue: BTreeMap<(Duration, u64), Happening>,
     queued: u64,
     link: Option<u64>,
-    bulk: bulk::Line,
-    /// How many connections there were, of both kinds: each has its number.
+    /// How many connections there were: each has its number.
     links: u64,
     attempting: bool,
     off: Option<Off>,
@@ -104,6 +102,8 @@ pub(crate) struct World<'a> {
     in_order: VecDeque<(Duration, String)>,
     awaited: Awaited,
     asked: u64,
+    /// The last error answer, for the report of a run that fails.
+    last_error: String,
     woke: Duration,
     /// How often in a row the seat wanted to be woken at once.
     at_once: u32,
@@ -121,7 +121,7 @@ pub(crate) fn settings(seed: u64) -> Settings {
         every: Duration::from_secs(*dice.pick(&[20, 60, 3600])),
         reply_prefixes: Vec::new(),
         check_every: Duration::from_secs(50),
-        few_keys: *dice.pick(&[0, 0, 0, 0, 3, 32]),
+        max_keys_one_by_one: *dice.pick(&[0, 0, 0, 0, 3, 32, usize::MAX, usize::MAX]),
         inbox: "SECRET".to_owned(),
         jitter_seed: dice.roll(),
     }
@@ -137,10 +137,9 @@ pub(crate) fn run(seed: u64, seat: &mut dyn Machine) -> Verdict<Tally> {
     let batch_bytes =
         *dice.pick(if is_large { &[10_000, 50_000, usize::MAX] } else { &[1, 3_000, usize::MAX] });
     if is_large && dice.chance(700) {
-        // In so many keys there would always be one that no read in bulk outlives.
+        // Among that many keys there would always be one that no bulk read outlives.
         (faults.ugly_headers, faults.ugly_keys) = (0, 0);
     }
-    let has_bulk = dice.chance(if is_large { 800 } else { 500 });
     let max_payload = *dice.pick(&[16, 64, 1024]) * 1024;
     let mut world = World {
         seat,
@@ -154,7 +153,6 @@ pub(crate) fn run(seed: u64, seat: &mut dyn Machine) -> Verdict<Tally> {
         queue: BTreeMap::new(),
         queued: 0,
         link: None,
-        bulk: bulk::Line { up: None, attempting: false, is_ever_given: has_bulk },
         links: 0,
         attempting: false,
         off: None,
@@ -163,6 +161,7 @@ pub(crate) fn run(seed: u64, seat: &mut dyn Machine) -> Verdict<Tally> {
         in_order: VecDeque::new(),
         awaited: Awaited::default(),
         asked: 0,
+        last_error: String::new(),
         woke: Duration::ZERO,
         at_once: 0,
         stopping: None,
@@ -267,10 +266,7 @@ impl World<'_> {
                         self.queue(at, Happening::Attempt);
                     }
                 }
-                Action::ConnectBulk => self.connect_bulk()?,
                 Action::Send(message) => self.sent(message)?,
-                Action::SendBulk(message) => self.sent_in_bulk(message)?,
-                Action::CloseBulk => self.bulk.up = None,
                 Action::StopListening | Action::Say(..) => {}
                 Action::Exit => self.over = true,
             }
@@ -295,12 +291,11 @@ impl World<'_> {
         self.tell(Event::Up { server: "n1".to_owned(), max_payload: self.max_payload })
     }
 
-    /// Whether this is one of the connections that there are.
-    fn is_up(&self, link: u64) -> bool {
-        self.link == Some(link) || self.bulk.up == Some(link)
-    }
-
-    fn breaks(&mut self) -> Verdict<()> {
+    fn breaks(&mut self, which: Option<u64>) -> Verdict<()> {
+        if which.is_some() && which != self.link {
+            return Ok(());
+        }
+        self.tally.breaks += u64::from(self.link.is_some());
         match self.link.take() {
             Some(_) => self.tell(Event::Down { why: "the connection broke".to_owned() }),
             None => Ok(()),
@@ -308,9 +303,6 @@ impl World<'_> {
     }
 
     fn sent(&mut self, message: Outgoing) -> Verdict<()> {
-        if message.subject.starts_with(DIRECT_GET) {
-            return Err(format!("it asks {:?} over the connection that serves", message.subject));
-        }
         if self.link.is_some() && message.payload_bytes() > self.max_payload {
             return Err(format!("{} bytes to {:?}", message.payload_bytes(), message.subject));
         }
@@ -324,6 +316,7 @@ impl World<'_> {
         let Some(link) = self.link else {
             return Err(format!("it sends to {:?} without a connection", message.subject));
         };
+        self.awaited.sent(&message, self.now)?;
         self.tally.looks += u64::from(message.subject.contains(".STREAM.INFO.") && message.body.is_empty());
         let at = self.now + self.delay();
         self.queue(at, Happening::AtBus(link, message));
@@ -338,8 +331,7 @@ impl World<'_> {
             matches!(
                 happening,
                 Happening::Attempt
-                    | Happening::BulkAttempt
-                    | Happening::BulkBreak(Some(_))
+                    | Happening::Break(Some(_))
                     | Happening::AtBus(..)
                     | Happening::AtSeat(..)
                     | Happening::Follow(..)

@@ -22,8 +22,8 @@ pub(in crate::seat) struct QueryContext {
     pub(in crate::seat) seat: Identity,
     /// The buckets that may be read in bulk.
     pub(in crate::seat) bulk: BTreeSet<Bucket>,
-    /// Up to this many keys are read one by one anyway.
-    pub(in crate::seat) few_keys: usize,
+    /// Up to this many keys are read one by one.
+    pub(in crate::seat) max_keys_one_by_one: usize,
     /// The caches of the buckets.
     pub(in crate::seat) store: Rc<CacheStore>,
     /// The recent mean size of a reply with a value, by bucket, where known.
@@ -36,7 +36,7 @@ impl QueryContext {
     /// Reads what `ask` is about in `bucket` after the key `after`, or more.
     pub(in crate::seat) fn reader(&self, bucket: Bucket, ask: &Ask, after: Option<&str>) -> BucketReader {
         let value_bytes = self.value_bytes.get(&bucket).copied();
-        let in_bulk = self.bulk.contains(&bucket).then_some(self.few_keys);
+        let in_bulk = self.bulk.contains(&bucket).then_some(self.max_keys_one_by_one);
         BucketReader::new(bucket, node_token(ask), after, value_bytes, in_bulk, Rc::clone(&self.store))
     }
 }

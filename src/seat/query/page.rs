@@ -5,6 +5,7 @@ use crate::seat::call::{Budget, Call, Tag};
 use crate::seat::failure::{Cause, Refusal};
 use crate::seat::query::context::{QueryContext, SLICE};
 use crate::seat::read::bucket_reader::{BucketReader, Step};
+use crate::seat::read::cache::Entry as CacheEntry;
 use crate::seat::read::found::Found;
 use crate::seat::read::snapshot::Snapshot;
 use crate::wire::answer::{Entry, MalformedEntry, Page, Value};
@@ -16,6 +17,7 @@ use mesh_model::name;
 use mesh_service::json::json;
 use std::collections::BTreeSet;
 use std::mem;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -123,19 +125,12 @@ impl PageQuery {
         heard
     }
 
-    pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
-        self.context.bulk.retain(|other| bucket.is_some_and(|bucket| bucket != *other));
+    pub(super) fn leave_bulk(&mut self, bucket: Bucket) {
+        self.context.bulk.remove(&bucket);
         if let Stage::Kinds(reader) | Stage::Entries(reader) = &mut self.stage
-            && bucket.is_none_or(|bucket| bucket == reader.bucket())
+            && bucket == reader.bucket()
         {
             reader.leave_bulk();
-        }
-    }
-
-    pub(super) fn waits_for_bulk(&self) -> bool {
-        match &self.stage {
-            Stage::Kinds(reader) | Stage::Entries(reader) => reader.waits_for_bulk(),
-            Stage::Done => false,
         }
     }
 
@@ -194,79 +189,77 @@ impl PageQuery {
     pub(super) fn poll(&mut self) {
         self.busy = false;
         let mut looked_at = 0;
-        loop {
-            let stage = mem::replace(&mut self.stage, Stage::Done);
-            self.stage = match stage {
-                Stage::Done => return,
-                Stage::Kinds(mut reader) => match reader.poll() {
-                    Step::Waiting => {
-                        self.stage = Stage::Kinds(reader);
-                        return;
-                    }
-                    Step::Listed => {
-                        reader.pick(usize::MAX, |_| true);
-                        Stage::Kinds(reader)
-                    }
-                    Step::Key(key, Found::Message(_)) => {
-                        self.answered_kinds.extend(name::decode(&key).ok());
-                        Stage::Kinds(reader)
-                    }
-                    Step::Key(..) | Step::Entry(..) | Step::Cached => Stage::Kinds(reader),
-                    Step::Told | Step::End => {
-                        self.learn(&mut reader);
-                        self.entries()
-                    }
-                },
-                Stage::Entries(mut reader) => match reader.poll() {
-                    Step::Waiting => {
-                        self.stage = Stage::Entries(reader);
-                        return;
-                    }
-                    Step::Listed => {
-                        reader.pick(MAX_KEYS_WITHOUT_MATCH, |key| self.concerns(key));
-                        Stage::Entries(reader)
-                    }
-                    Step::Key(key, found) => {
-                        if !self.take(&key, &found) {
-                            return self.answer(&reader);
-                        }
-                        Stage::Entries(reader)
-                    }
-                    Step::Cached => {
-                        reader.tell(self.ask.after.as_deref(), true);
-                        Stage::Entries(reader)
-                    }
-                    Step::Entry(key, entry) => {
-                        if self.concerns(&key) {
-                            match entry.found(self.bucket, &key).filter(|_| self.chosen.is_empty()) {
-                                Some(found) => {
-                                    if !self.take(&key, &found) {
-                                        return self.answer(&reader);
-                                    }
-                                }
-                                None => self.chosen.push(key),
-                            }
-                        }
-                        looked_at += 1;
-                        if self.chosen.len() > MAX_KEYS_WITHOUT_MATCH + 1 {
-                            reader.read(mem::take(&mut self.chosen));
-                        } else if looked_at == SLICE {
-                            self.busy = true;
-                            self.stage = Stage::Entries(reader);
-                            return;
-                        }
-                        Stage::Entries(reader)
-                    }
-                    Step::Told => {
-                        reader.read(mem::take(&mut self.chosen));
-                        Stage::Entries(reader)
-                    }
-                    Step::End => {
-                        self.learn(&mut reader);
-                        return self.answer(&reader);
-                    }
-                },
+        let mut progress = ControlFlow::Continue(());
+        while progress.is_continue() {
+            progress = match mem::replace(&mut self.stage, Stage::Done) {
+                Stage::Kinds(reader) => self.advance_kinds(reader),
+                Stage::Entries(reader) => self.advance_entries(reader, &mut looked_at),
+                Stage::Done => ControlFlow::Break(()),
             };
+        }
+    }
+
+    fn advance_kinds(&mut self, mut reader: BucketReader) -> ControlFlow<()> {
+        let mut progress = ControlFlow::Continue(());
+        match reader.poll() {
+            Step::Waiting => progress = ControlFlow::Break(()),
+            Step::Listed => reader.pick(usize::MAX, |_| true),
+            Step::Key(key, Found::Message(_)) => self.answered_kinds.extend(name::decode(&key).ok()),
+            Step::Key(..) | Step::Entry(..) | Step::Cached => {}
+            Step::Told | Step::End => {
+                self.learn(&mut reader);
+                self.stage = self.entries();
+                return progress;
+            }
+        }
+        self.stage = Stage::Kinds(reader);
+        progress
+    }
+
+    fn advance_entries(&mut self, mut reader: BucketReader, looked_at: &mut usize) -> ControlFlow<()> {
+        let mut progress = ControlFlow::Continue(());
+        let mut is_full = false;
+        match reader.poll() {
+            Step::Waiting => progress = ControlFlow::Break(()),
+            Step::Listed => reader.pick(MAX_KEYS_WITHOUT_MATCH, |key| self.concerns(key)),
+            Step::Cached => reader.tell(self.ask.after.as_deref(), true),
+            Step::Told => reader.read(mem::take(&mut self.chosen)),
+            Step::Key(key, found) => is_full = !self.take(&key, &found),
+            Step::Entry(key, entry) => {
+                is_full = !self.take_cached(key, entry);
+                *looked_at += 1;
+                if self.chosen.len() > MAX_KEYS_WITHOUT_MATCH + 1 {
+                    reader.read(mem::take(&mut self.chosen));
+                } else if *looked_at == SLICE {
+                    self.busy = !is_full;
+                    progress = ControlFlow::Break(());
+                }
+            }
+            Step::End => {
+                self.learn(&mut reader);
+                is_full = true;
+            }
+        }
+        if is_full {
+            self.answer(&reader);
+            return ControlFlow::Break(());
+        }
+        self.stage = Stage::Entries(reader);
+        progress
+    }
+
+    /// Handles a key of the cache; `false` if the page ends before it. A key whose value is not cached is read later,
+    /// and so are all keys after it, because entries are in order.
+    fn take_cached(&mut self, key: String, entry: CacheEntry) -> bool {
+        if !self.concerns(&key) {
+            return true;
+        }
+        match entry.found(self.bucket, &key).filter(|_| self.chosen.is_empty()) {
+            Some(found) => self.take(&key, &found),
+            None => {
+                self.chosen.push(key);
+                true
+            }
         }
     }
 

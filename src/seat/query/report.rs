@@ -196,17 +196,11 @@ impl Report {
         heard
     }
 
-    pub(super) fn leave_bulk(&mut self, bucket: Option<Bucket>) {
-        self.context.bulk.retain(|other| bucket.is_some_and(|bucket| bucket != *other));
-        if let Some(reader) =
-            self.reader.as_mut().filter(|reader| bucket.is_none_or(|bucket| bucket == reader.bucket()))
-        {
+    pub(super) fn leave_bulk(&mut self, bucket: Bucket) {
+        self.context.bulk.remove(&bucket);
+        if let Some(reader) = self.reader.as_mut().filter(|reader| bucket == reader.bucket()) {
             reader.leave_bulk();
         }
-    }
-
-    pub(super) fn waits_for_bulk(&self) -> bool {
-        self.reader.as_ref().is_some_and(BucketReader::waits_for_bulk)
     }
 
     /// Whether there is more to do without a reply.

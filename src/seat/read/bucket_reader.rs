@@ -315,15 +315,6 @@ impl BucketReader {
         }
     }
 
-    /// Whether it waits for the connection for bulk reads, or for its turn there.
-    pub(in crate::seat) fn waits_for_bulk(&self) -> bool {
-        match &self.stage {
-            Stage::CatchingUp(catch_up) => catch_up.is_to_read(),
-            Stage::Reading(values) => values.waits_for_batch(),
-            _ => false,
-        }
-    }
-
     fn list(&mut self) {
         let offset = match &self.after {
             Some(after) if self.node_token.is_none() => self.store.offset_near(self.bucket, after),

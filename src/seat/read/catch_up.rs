@@ -366,11 +366,6 @@ impl CatchUp {
         self.look.as_ref().map_or(0, |look| look.state.last_sequence)
     }
 
-    /// Whether it wants to read in bulk, and has not been able to.
-    pub(in crate::seat) fn is_to_read(&self) -> bool {
-        matches!(self.stage, Stage::ToRead | Stage::ToCheck)
-    }
-
     /// Whether the cache is up to date with the latest stream info.
     pub(in crate::seat) fn is_at_the_end(&self) -> bool {
         self.stage == Stage::AtTheEnd

@@ -244,14 +244,6 @@ impl ValueReader {
         }
     }
 
-    /// Whether it waits to send a batch.
-    pub(in crate::seat) fn waits_for_batch(&self) -> bool {
-        self.in_batches
-            && self.batches.is_empty()
-            && !self.keys.is_empty()
-            && !self.found.contains_key(&self.given)
-    }
-
     fn ask_again(&mut self, positions: impl Iterator<Item = usize>) {
         let mut positions: Vec<usize> = positions.collect();
         positions.sort_unstable();

@@ -109,6 +109,7 @@ impl World<'_> {
         let Some(ask) = waiting.ask else { return Ok(()) };
         if is_error {
             self.tally.errors += 1;
+            self.last_error = format!("{ask:?}: {}", String::from_utf8_lossy(message.body.as_ref()));
             return Ok(());
         }
         self.tally.pages += 1;
@@ -128,8 +129,8 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Asks everything, and once more after some writes; with nothing in the way every answer is good, and what breaks
-    /// the connection for reads in bulk breaks no other.
+    /// Asks everything, and once more after some writes; with nothing in the way every answer is good, and nothing
+    /// breaks the connection.
     pub(super) fn ask_everything(&mut self) -> Verdict<()> {
         if self.dice.chance(500) {
             self.happens(Happening::Sleep(IN_BULK_AGAIN))?;
@@ -148,7 +149,7 @@ impl World<'_> {
                 return Err("the connection broke with nothing in the way".to_owned());
             }
             if self.tally.errors > errors {
-                return Err("an error answer with nothing in the way".to_owned());
+                return Err(format!("an error answer with nothing in the way: {}", self.last_error));
             }
             if self.dice.chance(300) {
                 self.restore();

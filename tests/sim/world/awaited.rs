@@ -34,7 +34,7 @@ impl Awaited {
             Event::Reply { call, .. } | Event::Part { call, .. } => {
                 self.0.retain(|reply, _| !reply.ends_with(&format!(".{call}")));
             }
-            Event::Up { .. } | Event::Down { .. } | Event::BulkDown { .. } | Event::ServerError(_) => {
+            Event::Up { .. } | Event::Down { .. } | Event::ServerError(_) => {
                 self.0.clear();
             }
             _ => {}

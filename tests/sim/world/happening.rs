@@ -16,14 +16,8 @@ pub(super) enum Happening {
     AtSeat(u64, Event),
     /// An attempt to connect ends.
     Attempt,
-    /// An attempt to connect for reads in bulk ends.
-    BulkAttempt,
-    /// The connection breaks.
-    Break,
-    /// The one for reads in bulk breaks: the one of this number, or whichever there is.
-    BulkBreak(Option<u64>),
-    /// Both break, that one first or last.
-    BothBreak(bool),
+    /// The connection breaks: the one of this number, or whichever there is.
+    Break(Option<u64>),
     /// `JetStream` is off from now on, or on again.
     Off(Option<Off>),
     RegistryWrite,
@@ -58,30 +52,20 @@ impl World<'_> {
         match happening {
             Happening::AtBus(link, message) => {
                 // What was on its way when the connection broke has arrived, or it has not.
-                if !self.is_up(link) && self.dice.chance(500) {
+                if self.link != Some(link) && self.dice.chance(500) {
                     return Ok(());
                 }
                 self.at_bus(link, &message)
             }
             Happening::AtSeat(link, event) => {
-                if self.is_up(link) {
+                if self.link == Some(link) {
                     self.tell(event)
                 } else {
                     Ok(())
                 }
             }
             Happening::Attempt => self.attempt_ends(),
-            Happening::BulkAttempt => self.bulk_attempt_ends(),
-            Happening::Break => self.breaks(),
-            Happening::BulkBreak(which) => self.bulk_breaks(which),
-            Happening::BothBreak(bulk_first) => {
-                if bulk_first {
-                    self.bulk_breaks(None)?;
-                    return self.breaks();
-                }
-                self.breaks()?;
-                self.bulk_breaks(None)
-            }
+            Happening::Break(which) => self.breaks(which),
             Happening::Off(off) => {
                 self.off = off;
                 Ok(())

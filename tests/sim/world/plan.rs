@@ -61,9 +61,7 @@ impl World<'_> {
             }
         };
         let faults = self.faults.clone();
-        at_some_time(self, faults.breaks, |_| Happening::Break);
-        at_some_time(self, faults.bulk_breaks, |_| Happening::BulkBreak(None));
-        at_some_time(self, faults.double_breaks, |dice| Happening::BothBreak(dice.chance(500)));
+        at_some_time(self, faults.breaks, |_| Happening::Break(None));
         at_some_time(self, faults.registry_writes, |_| Happening::RegistryWrite);
         at_some_time(self, faults.node_writes, |_| Happening::NodeWrite);
         at_some_time(self, faults.restores, |_| Happening::Backup);
