@@ -46,7 +46,7 @@ fn a_small_payload_makes_pages_and_delays_nobody() {
     let keys: Vec<String> = (0..2_000).map(|at| format!("n1.web.port.p{at:04}")).collect();
     let value = json!({"port": 8080, "note": "x".repeat(100)}).to_string();
     tester.kv_put_all(NEEDS, keys.iter().map(|key| (key, &value)));
-    let connection = mesh.server.serving_connections_of("seat")[0]["cid"].clone();
+    let connection = mesh.server.connections_of("seat")[0]["cid"].clone();
 
     let large = reader.ask_later(&json!({"what": "needs"}));
     let small = reader.ask(&json!({"what": "registry"})).good();
@@ -57,7 +57,7 @@ fn a_small_payload_makes_pages_and_delays_nobody() {
     let pages = reader.ask_all(&json!({"what": "needs"}));
     assert!(pages.len() > 1 && pages.iter().all(|page| page.raw.len() <= MAX_PAYLOAD));
     assert_eq!(pages.iter().flat_map(Answer::keys).collect::<Vec<_>>(), keys);
-    let connections = mesh.server.serving_connections_of("seat");
+    let connections = mesh.server.connections_of("seat");
     assert_eq!((connections.len(), &connections[0]["cid"]), (1, &connection), "{connections:?}");
 }
 

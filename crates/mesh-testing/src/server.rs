@@ -171,14 +171,6 @@ impl Server {
         all.into_iter().filter(|connection| connection["authorized_user"] == user).collect()
     }
 
-    /// Those of them that serve: without the one for reads in bulk.
-    #[track_caller]
-    pub fn serving_connections_of(&self, user: &str) -> Vec<Value> {
-        let in_bulk =
-            |connection: &Value| connection["name"].as_str().is_some_and(|name| name.ends_with(" in bulk"));
-        self.connections_of(user).into_iter().filter(|connection| !in_bulk(connection)).collect()
-    }
-
     #[track_caller]
     fn process(&self) -> &Process {
         self.process.as_ref().expect("a server that was not killed")

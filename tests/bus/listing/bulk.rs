@@ -108,7 +108,7 @@ fn no_entry_costs_a_connection_or_a_read_in_bulk() {
     let mesh = Mesh::start();
     fill(&mesh.tester());
     let serving = || {
-        let connections = mesh.server.serving_connections_of(&SEAT.user);
+        let connections = mesh.server.connections_of(&SEAT.user);
         connections.iter().map(|connection| connection["cid"].clone()).collect::<Vec<_>>()
     };
     let before = serving();
