@@ -1,0 +1,73 @@
+//! The tables, as steps: a step that was released is never changed, a later one is added.
+
+use super::Context;
+
+/// The steps of a context, the first one from an empty file.
+pub(super) const fn steps(context: Context) -> &'static [&'static str] {
+    match context {
+        Context::Inventory => &[INVENTORY_1],
+        Context::Identity => &[IDENTITY_1],
+    }
+}
+
+const INVENTORY_1: &str = "
+CREATE TABLE acts (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, who TEXT NOT NULL, command TEXT NOT NULL,
+  what TEXT NOT NULL, why TEXT) STRICT;
+CREATE INDEX acts_at ON acts (at);
+CREATE TABLE nodes (name TEXT PRIMARY KEY, adopted INTEGER NOT NULL, address TEXT, zone TEXT, since INTEGER NOT NULL,
+  act INTEGER NOT NULL) STRICT;
+CREATE TABLE accesses (node TEXT NOT NULL REFERENCES nodes ON DELETE CASCADE, name TEXT NOT NULL, path TEXT NOT NULL,
+  act INTEGER NOT NULL, PRIMARY KEY (node, name)) STRICT;
+CREATE TABLE modules (name TEXT PRIMARY KEY, version TEXT NOT NULL, manifest BLOB NOT NULL, since INTEGER NOT NULL,
+  act INTEGER NOT NULL) STRICT;
+-- The layer of the whole mesh has an empty node.
+CREATE TABLE settings (module TEXT NOT NULL REFERENCES modules ON DELETE CASCADE, node TEXT NOT NULL, value BLOB NOT NULL,
+  since INTEGER NOT NULL, act INTEGER NOT NULL, PRIMARY KEY (module, node)) STRICT;
+CREATE TABLE assignments (node TEXT NOT NULL REFERENCES nodes, module TEXT NOT NULL REFERENCES modules,
+  since INTEGER NOT NULL, act INTEGER NOT NULL, PRIMARY KEY (node, module)) STRICT;
+-- Kept when a module leaves, so that it finds its ports again.
+CREATE TABLE ports (node TEXT NOT NULL REFERENCES nodes ON DELETE CASCADE, module TEXT NOT NULL, name TEXT NOT NULL,
+  port INTEGER NOT NULL, protocol TEXT NOT NULL, since INTEGER NOT NULL, act INTEGER NOT NULL,
+  PRIMARY KEY (node, module, name), UNIQUE (node, port, protocol)) STRICT;
+-- What a module kept on a node, and keeps when it leaves.
+CREATE TABLE data (node TEXT NOT NULL REFERENCES nodes ON DELETE CASCADE, module TEXT NOT NULL, keeps TEXT NOT NULL,
+  worth TEXT NOT NULL, since INTEGER NOT NULL, PRIMARY KEY (node, module)) STRICT;
+CREATE TABLE bindings (node TEXT NOT NULL, module TEXT NOT NULL, name TEXT NOT NULL, provision TEXT NOT NULL,
+  provider_node TEXT NOT NULL, provider_module TEXT NOT NULL, since INTEGER NOT NULL, act INTEGER NOT NULL,
+  PRIMARY KEY (node, module, name), FOREIGN KEY (node, module) REFERENCES assignments ON DELETE CASCADE) STRICT;
+CREATE TABLE seats (seat TEXT PRIMARY KEY, node TEXT NOT NULL, module TEXT NOT NULL, since INTEGER NOT NULL,
+  act INTEGER NOT NULL, FOREIGN KEY (node, module) REFERENCES assignments ON DELETE CASCADE) STRICT;
+CREATE TABLE declared (node TEXT PRIMARY KEY REFERENCES nodes ON DELETE CASCADE, value BLOB NOT NULL,
+  since INTEGER NOT NULL, act INTEGER NOT NULL) STRICT;
+CREATE TABLE reports (node TEXT PRIMARY KEY, at INTEGER NOT NULL, revision INTEGER NOT NULL, body BLOB NOT NULL) STRICT;
+CREATE TABLE lease (one INTEGER PRIMARY KEY CHECK (one = 1), holder TEXT, pid INTEGER NOT NULL, fence INTEGER NOT NULL,
+  renewed INTEGER NOT NULL) STRICT;
+INSERT INTO lease VALUES (1, NULL, 0, 0, 0);
+-- The exact bytes of each value in the controller's buckets. Without a value: the key is to go, or is gone.
+CREATE TABLE sent (bucket TEXT NOT NULL, key TEXT NOT NULL, node TEXT NOT NULL, module TEXT NOT NULL, value BLOB,
+  sequence INTEGER NOT NULL, fence INTEGER NOT NULL, done INTEGER NOT NULL, revision INTEGER NOT NULL,
+  at INTEGER NOT NULL, act INTEGER NOT NULL, PRIMARY KEY (bucket, key)) STRICT;
+CREATE INDEX sent_node ON sent (node);
+CREATE INDEX sent_undone ON sent (done) WHERE done = 0;
+";
+
+const IDENTITY_1: &str = "
+CREATE TABLE acts (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, who TEXT NOT NULL, command TEXT NOT NULL,
+  what TEXT NOT NULL, why TEXT) STRICT;
+CREATE INDEX acts_at ON acts (at);
+CREATE TABLE mesh (one INTEGER PRIMARY KEY CHECK (one = 1), id TEXT NOT NULL, key TEXT NOT NULL, vault TEXT,
+  recovery TEXT, since INTEGER NOT NULL) STRICT;
+-- Recovery keys that were, and the one that is.
+CREATE TABLE recovery_keys (key TEXT PRIMARY KEY, since INTEGER NOT NULL, until INTEGER) STRICT;
+CREATE TABLE node_keys (node TEXT PRIMARY KEY, epoch INTEGER NOT NULL, bus TEXT NOT NULL UNIQUE, sealing TEXT NOT NULL,
+  token TEXT NOT NULL, joined INTEGER NOT NULL, address TEXT, arch TEXT, facts TEXT NOT NULL) STRICT;
+-- Pairs that a newer join replaced: they never come back.
+CREATE TABLE former_keys (bus TEXT PRIMARY KEY, node TEXT NOT NULL, epoch INTEGER NOT NULL, sealing TEXT NOT NULL,
+  until INTEGER NOT NULL) STRICT;
+-- Of a token's key the public half. A row stays for ever: a used token is known as used.
+CREATE TABLE tokens (id TEXT PRIMARY KEY, node TEXT NOT NULL, key TEXT NOT NULL, adopted INTEGER NOT NULL,
+  issued INTEGER NOT NULL, until INTEGER NOT NULL, used INTEGER, used_by TEXT, revoked INTEGER, act INTEGER NOT NULL)
+  STRICT;
+CREATE TABLE accounts (node TEXT NOT NULL, module TEXT NOT NULL, key TEXT NOT NULL UNIQUE, since INTEGER NOT NULL,
+  act INTEGER NOT NULL, PRIMARY KEY (node, module)) STRICT;
+";
