@@ -15,6 +15,9 @@ pub const MESSAGE_GET: &str = "$JS.API.STREAM.MSG.GET.";
 /// Subject to read many messages of a stream; its name follows.
 pub const DIRECT_GET: &str = "$JS.API.DIRECT.GET.";
 
+/// Subject to create a consumer; the stream's name, the consumer's and its filter follow.
+pub const CONSUMER_CREATE: &str = "$JS.API.CONSUMER.CREATE.";
+
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApiError {

@@ -4,6 +4,7 @@
 pub mod api;
 pub mod bucket;
 mod config;
+pub mod consumer;
 pub mod direct_get;
 pub mod headers;
 pub mod keys;

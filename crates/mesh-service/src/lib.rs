@@ -3,6 +3,7 @@
 
 pub mod backoff;
 pub mod errors;
+pub mod follow;
 pub mod identity;
 pub mod json;
 pub mod log_limit;
