@@ -5,14 +5,11 @@ use super::connecting;
 use super::permissions::parse_prefix;
 use crate::seat;
 use crate::shell;
-use ::log::{error, info, warn};
+use ::log::info;
 use argh::{ArgsInfo, FromArgs};
-use mesh_bus::{config, library};
 use mesh_daemon::exit::Exit;
-use mesh_daemon::notify::Notify;
-use mesh_daemon::output::complain;
 use mesh_daemon::time::rfc3339;
-use mesh_daemon::{duration, log, panic, signals, status};
+use mesh_daemon::{duration, status};
 use mesh_service::identity::Identity;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -43,53 +40,25 @@ const MAX_KEYS_ONE_BY_ONE: usize = 32;
 
 impl Serve {
     pub(super) fn run(self, environment: Environment<'_>) -> Exit {
-        // First of all: as PID 1 a signal without a handler does nothing.
-        let signals = match signals::start() {
-            Ok(signals) => signals,
-            Err(error) => {
-                complain(&format!("signals cannot be taken: {error}"));
-                return Exit::Bug;
-            }
-        };
-        log::start(environment);
-        panic::end_process(library::owns_panic);
-        let flags = self.flags();
-        let connection = match config::load(&flags, environment) {
-            Ok(connection) => connection,
-            Err(error) => {
-                error!("{error}");
-                return Exit::Configuration;
-            }
-        };
-        for warning in config::warnings(&flags, &connection) {
-            warn!("{warning}");
-        }
-        let notify = match Notify::from_environment(environment) {
-            Ok(notify) => notify,
-            Err(error) => {
-                error!("NOTIFY_SOCKET: {error}");
-                return Exit::Configuration;
-            }
+        let started = match mesh_runtime::start(&self.flags(), environment) {
+            Ok(started) => started,
+            Err(exit) => return exit,
         };
         let identity =
             Identity { id: nuid::next().to_string(), version: env!("CARGO_PKG_VERSION").to_owned() };
         info!("mesh-provisioner {} takes the seat as {}", identity.version, identity.id);
-        shell::serve(shell::Settings {
-            connection,
-            seat: seat::Settings {
-                jitter_seed: seed(&identity.id),
-                inbox: nuid::next().to_string(),
-                identity,
-                started: rfc3339(SystemTime::now()),
-                every: self.every,
-                reply_prefixes: self.reply_prefix,
-                check_every: Duration::from_secs(50),
-                max_keys_one_by_one: MAX_KEYS_ONE_BY_ONE,
-            },
-            status_file: self.status_file.or_else(|| status::default_path(environment)),
-            signals,
-            notify,
-        })
+        let status_file = self.status_file.or_else(|| status::default_path(environment));
+        let settings = seat::Settings {
+            jitter_seed: seed(&identity.id),
+            inbox: nuid::next().to_string(),
+            identity,
+            started: rfc3339(SystemTime::now()),
+            every: self.every,
+            reply_prefixes: self.reply_prefix,
+            check_every: Duration::from_secs(50),
+            max_keys_one_by_one: MAX_KEYS_ONE_BY_ONE,
+        };
+        shell::serve(settings, started, status_file)
     }
 }
 

@@ -117,6 +117,10 @@ pub trait Machine {
     fn handle(&mut self, event: Event<Self::Own>, now: Duration) -> Vec<Action<Self::Task>>;
     /// When [`Event::Due`] is to come, as time since the start.
     fn next_deadline(&self) -> Option<Duration>;
+    /// The target of the machine's log lines, as `RUST_LOG` names it.
+    fn log_target(&self) -> &'static str {
+        module_path!()
+    }
     /// What the subjects of replies begin with, without a dot: a reply comes to `<inbox>.<call>`.
     fn inbox(&self) -> String;
     /// How many subjects for consumers there are: `<inbox>.c.0` and so on.

@@ -286,7 +286,7 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
                             link.stop_listening();
                         }
                     }
-                    Action::Say(level, text) => log!(level, "{text}"),
+                    Action::Say(level, text) => log!(target: self.machine.log_target(), level, "{text}"),
                     Action::Exit(exit) => {
                         if let Some(Serving { link, .. }) = self.links.serving.take() {
                             link.close(LAST_WORDS);
