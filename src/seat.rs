@@ -15,6 +15,7 @@ mod failure;
 mod health;
 mod health_report;
 mod in_flight;
+pub mod limits;
 mod link_state;
 mod peers;
 mod queries;
@@ -37,6 +38,7 @@ use crate::wire::PROVISIONING;
 use bulk_pauses::BulkPauses;
 use check_schedule::StreamChecks;
 use in_flight::{InFlight, Owner};
+use limits::FAREWELL;
 use link_state::LinkState;
 use log::Level;
 use mesh_model::provisioner::{INBOX, VERB};
@@ -49,9 +51,6 @@ use registry::pass::{Line, Pass};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use topic::Topic;
-
-/// How long a stopping seat still responds to requests under way.
-const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The settings of a seat.
 #[derive(Debug, Clone)]
@@ -174,7 +173,28 @@ impl Seat {
             Event::Due => {}
         }
         self.poll(now);
+        if cfg!(debug_assertions) {
+            self.assert_invariants();
+        }
         std::mem::take(&mut self.actions)
+    }
+
+    /// What holds after every event, whatever it was. Tests and the simulation check it at every step.
+    fn assert_invariants(&self) {
+        self.in_flight.assert_invariants();
+        self.queries.assert_invariants();
+        for (number, owner) in self.in_flight.owners() {
+            let is_owned = match owner {
+                Owner::Request(id) => self.queries.is_under_way(id),
+                // A pass that failed leaves the rest of its calls in flight.
+                Owner::Pass | Owner::Checks => self.stopping.is_none(),
+                Owner::OtherSeats => self.other_seats.is_asking(),
+            };
+            assert!(is_owned, "call {number} of {owner:?} has no owner");
+        }
+        if !self.is_up() {
+            assert!(self.in_flight.is_empty(), "a call is in flight without a connection");
+        }
     }
 
     /// When to wake the seat with [`Event::Due`] if nothing happens before: to connect, to start a pass, to give up

@@ -1,5 +1,6 @@
 //! The seat as a machine of the loop that all programs on the bus share: its events and actions under their names there.
 
+use crate::seat::limits::{MAX_UNTAKEN_MONITORING, MAX_UNTAKEN_REQUESTS};
 use crate::seat::{self, Action, Event, Health, Seat};
 use crossbeam_channel::never;
 use mesh_daemon::exit::Exit;
@@ -10,13 +11,6 @@ use serde::Serialize;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// How many requests may wait for the loop: as many as the seat accepts, and as many again, which get the response
-/// that it is full. A turn takes microseconds; requests that wait for JetStream wait in the seat.
-const MAX_UNTAKEN_REQUESTS: usize = 2048;
-
-/// How many monitoring requests may wait for the loop, on each subject.
-const MAX_UNTAKEN_MONITORING: usize = 64;
 
 /// Runs the seat until it is stopped.
 pub fn serve(settings: seat::Settings, started: Started, status_file: Option<PathBuf>) -> Exit {

@@ -1,8 +1,8 @@
 //! The messages between clients and the seat, to text and back. Nothing here knows how they are sent.
 
-pub mod answer;
 pub mod reason;
 pub mod request;
+pub mod response;
 mod strict;
 
 use mesh_model::provisioner::{INBOX, QUEUE, SERVICE, VERB};

@@ -9,7 +9,7 @@ use mesh_jetstream::kv::{WriteAnswer, parse_message, parse_write};
 use mesh_jetstream::stream_info;
 use mesh_model::bucket::Bucket;
 use mesh_model::object::Object;
-use mesh_provisioner::wire::answer::{Entry, Value};
+use mesh_provisioner::wire::response::{Entry, Value};
 use mesh_provisioner::wire::PROVISIONING;
 
 fuzz_target!(|body: &[u8]| {

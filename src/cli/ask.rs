@@ -11,8 +11,8 @@ use super::connecting;
 use super::parse_whole;
 use super::query::{MAX_PAGES, NoAnswer, Seat};
 use super::watch::{self, parse_every};
-use crate::wire::answer;
 use crate::wire::request::{self, What};
+use crate::wire::response;
 use argh::{ArgsInfo, FromArgs};
 use mesh_daemon::arguments::did_you_mean;
 use mesh_daemon::duration;
@@ -201,7 +201,7 @@ impl Ask {
             Ok(pages) => pages,
             Err(exit) => return Continue(exit),
         };
-        let received: Vec<answer::Received<'_>> =
+        let received: Vec<response::Received<'_>> =
             pages.iter().filter_map(|page| serde_json::from_slice(page).ok()).collect();
         if received.len() < pages.len() {
             complain("the seat's answer cannot be read: is it of the same version?");
@@ -248,7 +248,8 @@ impl Ask {
                     return Continue(Err(error.report()));
                 }
             };
-            let next = serde_json::from_slice::<answer::Received<'_>>(&page).ok().and_then(|page| page.next);
+            let next =
+                serde_json::from_slice::<response::Received<'_>>(&page).ok().and_then(|page| page.next);
             if self.output == Form::Json {
                 print(true, &one_line(&page), true)?;
             }

@@ -1,8 +1,8 @@
 //! The seat, as commands ask it: whole pages of bytes for those that show them, typed entries for those that reason.
 
 use super::connect::{Environment, Inbox, connect, explain};
-use crate::wire::answer;
 use crate::wire::request::{self, What};
+use crate::wire::response;
 use mesh_bus::client::{CallError, Client};
 use mesh_bus::config::Flags;
 use mesh_daemon::exit::Exit;
@@ -72,7 +72,7 @@ impl Seat {
         if let Some((code, message)) = reply.error {
             return Err(NoAnswer::Error(code, message, reply.body));
         }
-        let expected = answer::response_type(ask.what.word());
+        let expected = response::response_type(ask.what.word());
         match kind_of(&reply.body) {
             Some(kind) if kind == expected => Ok(reply.body),
             _ => Err(NoAnswer::Foreign(foreign(&reply.body, &expected))),

@@ -4,6 +4,7 @@ use super::connect::Environment;
 use super::connecting;
 use super::permissions::parse_prefix;
 use crate::seat;
+use crate::seat::limits::{CHECK_EVERY, MAX_KEYS_ONE_BY_ONE};
 use crate::shell;
 use ::log::info;
 use argh::{ArgsInfo, FromArgs};
@@ -35,9 +36,6 @@ connecting! {
 
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// Up to this many keys are read one by one: about 20 µs each.
-const MAX_KEYS_ONE_BY_ONE: usize = 32;
-
 impl Serve {
     pub(super) fn run(self, environment: Environment<'_>) -> Exit {
         let started = match mesh_runtime::start(&self.flags(), environment) {
@@ -55,7 +53,7 @@ impl Serve {
             started: rfc3339(SystemTime::now()),
             every: self.every,
             reply_prefixes: self.reply_prefix,
-            check_every: Duration::from_secs(50),
+            check_every: CHECK_EVERY,
             max_keys_one_by_one: MAX_KEYS_ONE_BY_ONE,
         };
         shell::serve(settings, started, status_file)

@@ -1,11 +1,9 @@
 //! The buckets that are not read in bulk for a while, because a bulk read of them failed.
 
+use crate::seat::limits::BULK_PAUSE;
 use mesh_model::bucket::Bucket;
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// How long a bucket is read key by key after a bulk read failed.
-pub(super) const PAUSE: Duration = Duration::from_secs(15 * 60);
 
 /// Until when each bucket is read key by key.
 #[derive(Debug, Default)]
@@ -20,7 +18,7 @@ impl BulkPauses {
 
     /// A bulk read of `bucket` failed.
     pub(super) fn begin(&mut self, bucket: Bucket, now: Duration) {
-        self.0.insert(bucket, now + PAUSE);
+        self.0.insert(bucket, now + BULK_PAUSE);
     }
 }
 
@@ -33,8 +31,8 @@ mod tests {
         let mut pauses = BulkPauses::default();
         assert_eq!(pauses.others(Duration::ZERO).count(), 3, "all but the registry");
         pauses.begin(Bucket::Needs, Duration::ZERO);
-        let before = pauses.others(PAUSE.saturating_sub(Duration::from_secs(1)));
+        let before = pauses.others(BULK_PAUSE.saturating_sub(Duration::from_secs(1)));
         assert_eq!(before.collect::<Vec<_>>(), [Bucket::Applied, Bucket::Collect]);
-        assert!(pauses.others(PAUSE).any(|bucket| bucket == Bucket::Needs));
+        assert!(pauses.others(BULK_PAUSE).any(|bucket| bucket == Bucket::Needs));
     }
 }

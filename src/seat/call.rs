@@ -3,9 +3,6 @@
 use mesh_jetstream::message::Request;
 use mesh_model::bucket::Bucket;
 
-/// An answer that is larger than this is large: see [`Budget::large_bytes`]. Others are bounded by their number.
-pub(super) const LARGE_BYTES: usize = 32 * 1024;
-
 /// A request to JetStream that a machine wants sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Call {

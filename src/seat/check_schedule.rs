@@ -1,9 +1,7 @@
 //! When the streams of the buckets are looked at.
 
+use crate::seat::limits::CHECK_ANSWERED;
 use std::time::Duration;
-
-/// How long a look may take, with some to spare.
-const ANSWERED: Duration = Duration::from_secs(10);
 
 /// How soon after a pass that has written.
 const SOON: Duration = Duration::from_millis(100);
@@ -34,7 +32,7 @@ impl StreamChecks {
 
     /// For how long what a look has shown counts.
     pub(super) fn counts_for(&self) -> Duration {
-        self.every * 2 + ANSWERED
+        self.every * 2 + CHECK_ANSWERED
     }
 
     /// A pass has found the registry as it should be, or has put it right: then it is looked at how that left it.

@@ -1,9 +1,9 @@
 //! Sends the calls of the machines to JetStream, and routes their replies.
 
-use super::bulk_pauses::PAUSE;
 use super::call::{Call, Cost, Tag};
 use super::failure::Cause;
-use super::in_flight::{self, Owner, Sent};
+use super::in_flight::{Owner, Sent};
+use super::limits::{BULK_PAUSE, MAX_IN_FLIGHT, MAX_RESPONSE_BYTES};
 use super::link_state::LinkState;
 use super::query::context::QueryContext;
 use super::topic::Topic;
@@ -16,9 +16,6 @@ use mesh_jetstream::message::Request;
 use mesh_model::bucket::Bucket;
 use std::collections::BTreeSet;
 use std::time::Duration;
-
-/// The largest response, in bytes, whatever the server's `max_payload`.
-const PAGE_BYTES: usize = 512 * 1024;
 
 /// How much of `max_payload` a response leaves for headers and the subject, in bytes.
 const PAYLOAD_MARGIN: usize = 8 * 1024;
@@ -112,7 +109,8 @@ impl Seat {
     /// flight, so that a large one does not delay a small one.
     pub(super) fn send_calls(&mut self, now: Duration) {
         let LinkState::Up { max_payload, .. } = self.link else { return };
-        let page_bytes = PAGE_BYTES.min(max_payload.saturating_sub(PAYLOAD_MARGIN).max(max_payload / 2));
+        let page_bytes =
+            MAX_RESPONSE_BYTES.min(max_payload.saturating_sub(PAYLOAD_MARGIN).max(max_payload / 2));
         // Most events are replies for a query under way; the context of a new query is only built for a new one.
         if self.queries.may_begin() {
             self.queries.begin(&QueryContext {
@@ -137,7 +135,7 @@ impl Seat {
             let first = self.turn % ids.len();
             ids.rotate_left(first);
         }
-        let share = in_flight::MAX_OUTSTANDING / ids.len().max(1);
+        let share = MAX_IN_FLIGHT / ids.len().max(1);
         let listed_keys = self.queries.listed_keys();
         for id in ids {
             let owner = Owner::Request(id);
@@ -168,7 +166,7 @@ impl Seat {
         self.bulk_pauses.begin(bucket, now);
         self.queries.leave_bulk(bucket);
         let why = failure::shorten(why.to_owned());
-        let minutes = PAUSE.as_secs() / 60;
+        let minutes = BULK_PAUSE.as_secs() / 60;
         let text = format!("bulk reads of bucket {bucket} disabled for {minutes} min: {why}");
         self.notice(Level::Info, Topic::Bulk, &format!("bulk {bucket}"), &text, now);
     }

@@ -1,33 +1,16 @@
 //! Calls in flight: sent to JetStream and waiting for a reply, each under its number.
 
-use super::call::{Budget, Cost, LARGE_BYTES, Tag};
+use super::call::{Budget, Cost, Tag};
+use crate::seat::limits::{
+    BATCH_GAP_TIMEOUT, CALL_TIMEOUT, LARGE_BYTES, MAX_BATCHES, MAX_IN_FLIGHT, MAX_LARGE_BYTES,
+    MAX_LISTED_KEYS, MAX_LISTINGS,
+};
 use mesh_model::bucket::Bucket;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The maximum number of calls in flight.
-pub(super) const MAX_OUTSTANDING: usize = 256;
-
-/// How many of them may list keys: those replies can be megabytes.
-const MAX_LISTINGS: usize = 4;
-
-/// How many keys of lists are kept before no more are listed: of 100 000 they take some six megabytes.
-const MAX_LISTED_KEYS: usize = 100_000;
-
-/// How many of them may read in bulk: those replies can be megabytes, too, in many messages.
-const MAX_BATCHES: usize = 8;
-
-/// How many bytes of large values may be in flight, over all readers.
-const MAX_LARGE_BYTES: usize = 8 * 1024 * 1024;
-
 /// How quickly the estimate of a bucket's value size decays with each reply, as a fraction.
 const FORGETTING: usize = 16 * 1024;
-
-/// How long a call waits for its reply.
-const CALL_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long a bulk read waits for the next message. The same keys can then be read one by one.
-const BATCH_GAP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The owner of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,15 +63,34 @@ impl InFlight {
         self.large_bytes += large_bytes(sent.cost);
         *self.outstanding.entry(sent.owner).or_default() += 1;
         self.by_number.insert(self.last_number, sent);
-        debug_assert!(self.by_number.len() <= MAX_OUTSTANDING, "too many calls in flight");
-        debug_assert!(self.listings <= MAX_LISTINGS, "too many listings");
-        debug_assert!(self.batches <= MAX_BATCHES, "too many batches");
         self.last_number
+    }
+
+    /// What holds after every event.
+    pub(super) fn assert_invariants(&self) {
+        let sent = || self.by_number.values();
+        assert!(self.by_number.len() <= MAX_IN_FLIGHT, "too many calls in flight");
+        assert!(self.listings <= MAX_LISTINGS, "too many listings");
+        assert!(self.batches <= MAX_BATCHES, "too many batches");
+        assert_eq!(self.listings, sent().filter(|sent| sent.cost == Cost::Listing).count());
+        assert_eq!(self.batches, sent().filter(|sent| sent.cost.in_bulk().is_some()).count());
+        assert_eq!(self.large_bytes, sent().map(|sent| large_bytes(sent.cost)).sum::<usize>());
+        assert_eq!(self.by_number.len(), self.outstanding.values().sum::<usize>());
+    }
+
+    /// Whether no call is in flight.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_number.is_empty()
+    }
+
+    /// The numbers of all calls, with their owners.
+    pub(super) fn owners(&self) -> impl Iterator<Item = (u64, Owner)> {
+        self.by_number.iter().map(|(number, sent)| (*number, sent.owner))
     }
 
     /// How many more may be sent. One place is reserved for the ping for other seats, which is never delayed.
     pub(super) fn room(&self) -> usize {
-        (MAX_OUTSTANDING - 1).saturating_sub(self.by_number.len())
+        (MAX_IN_FLIGHT - 1).saturating_sub(self.by_number.len())
     }
 
     /// What may be sent besides single requests while the queries keep `listed_keys` keys of lists.

@@ -77,6 +77,11 @@ impl OtherSeats {
         begins
     }
 
+    /// Whether a ping still awaits answers.
+    pub(super) const fn is_asking(&self) -> bool {
+        self.ends.is_some()
+    }
+
     /// Whether the answers to the last question are all there.
     pub(super) fn end(&mut self, now: Duration) -> bool {
         self.ends.take_if(|ends| now >= *ends).is_some()

@@ -6,6 +6,7 @@ use super::query::Query;
 use super::query::context::QueryContext;
 use super::read::cache::CacheStore;
 use super::read::snapshot::Snapshot;
+use crate::seat::limits::{CACHES_KEPT, MAX_SHARING, MAX_UNDER_WAY, MAX_WAITING, QUERY_DEADLINE};
 use crate::wire::reason::Reason;
 use crate::wire::request::Ask;
 use mesh_jetstream::stream_info::State;
@@ -14,21 +15,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
-
-/// The maximum number of queries under way.
-const MAX_UNDER_WAY: usize = 64;
-
-/// How many requests may wait in addition to those under way.
-const MAX_WAITING: usize = 1024;
-
-/// How many asks that are the same work may share a query: each has a page of its own, which may be long.
-const MAX_SHARING: usize = 16;
-
-/// How long a request may take from its arrival to its response.
-const QUERY_DEADLINE: Duration = Duration::from_secs(4);
-
-/// How long the caches are kept without a query.
-const CACHES_KEPT: Duration = Duration::from_secs(10 * 60);
 
 /// A client that waits for a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +89,23 @@ impl Queries {
     /// The number of clients, including those that wait.
     pub(super) const fn len(&self) -> usize {
         self.clients
+    }
+
+    /// What holds after every event.
+    pub(super) fn assert_invariants(&self) {
+        assert!(self.under_way.len() <= MAX_UNDER_WAY, "too many queries under way");
+        assert!(self.clients <= MAX_UNDER_WAY + MAX_WAITING, "too many clients");
+        let served: usize = self.under_way.iter().map(|under_way| under_way.clients.len()).sum();
+        assert_eq!(self.clients, served + self.waiting.len(), "a client was lost, or counted twice");
+        for under_way in &self.under_way {
+            assert!(!under_way.clients.is_empty(), "a query that nobody waits for");
+            assert!(under_way.asks.len() <= MAX_SHARING, "too many requests share a query");
+        }
+    }
+
+    /// Whether the query `id` is under way.
+    pub(super) fn is_under_way(&self, id: u64) -> bool {
+        self.under_way.iter().any(|under_way| under_way.id == id)
     }
 
     /// Whether a waiting request may start now.

@@ -7,9 +7,9 @@ use super::topic::Topic;
 use super::{Action, Refusal, Seat, failure};
 use crate::wire::PROVISIONING;
 use crate::wire::REPLIES;
-use crate::wire::answer;
 use crate::wire::reason::Reason;
 use crate::wire::request::{Ask, What};
+use crate::wire::response;
 use log::Level;
 use mesh_jetstream::message::{Body, Headers, Outgoing};
 use mesh_model::provisioner::VERB;
@@ -76,7 +76,7 @@ impl Seat {
     pub(super) fn accept(&mut self, ask: Ask, reply: String, now: Duration) {
         if ask.what == What::Health {
             let health = self.health(now);
-            let body = answer::health_json(health.ready, &json(&health), &self.settings.identity);
+            let body = response::health_json(health.ready, &json(&health), &self.settings.identity);
             return self.respond(reply, now, now, body.into_bytes().into());
         }
         let refused = if self.stopping.is_some() {
@@ -118,7 +118,7 @@ impl Seat {
         }
         self.work.errors += 1;
         self.work.time += now.saturating_sub(since);
-        let body = answer::error_json(refusal.reason, &message);
+        let body = response::error_json(refusal.reason, &message);
         self.work.last_error = format!("{code}: {line}");
         self.send(to, errors::headers(code, &message), body.into_bytes().into());
     }

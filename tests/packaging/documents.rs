@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The cells of a document's table rows below a heading, up to the next heading of any rank.
-fn rows(document: &str, heading: &str) -> Vec<Vec<String>> {
+pub(super) fn rows(document: &str, heading: &str) -> Vec<Vec<String>> {
     let text = file(document);
     let lines = text.lines().skip_while(|line| *line != heading).skip(1);
     let rows: Vec<Vec<String>> = lines

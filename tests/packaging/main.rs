@@ -1,6 +1,7 @@
 //! What is installed beside the binary, against the binary: the manual, the completions, the unit and the versions.
 //! `packaging/test --all` installs and runs it all for real.
 
+mod bounds;
 mod documents;
 mod manual;
 mod unit;

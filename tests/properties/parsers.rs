@@ -10,7 +10,7 @@ use mesh_jetstream::stream_info;
 use mesh_model::bucket::Bucket;
 use mesh_model::object::Object;
 use mesh_provisioner::wire::PROVISIONING;
-use mesh_provisioner::wire::answer::{Entry, Value};
+use mesh_provisioner::wire::response::{Entry, Value};
 use mesh_testing::jetstream::{self, Stored};
 use proptest::prelude::*;
 use std::fs;

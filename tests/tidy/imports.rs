@@ -13,6 +13,7 @@ const FLOORS: [&[&str]; 13] = [
     &[
         "src/seat/action.rs",
         "src/seat/event.rs",
+        "src/seat/limits.rs",
         "src/seat/call.rs",
         "src/seat/failure.rs",
         "src/seat/topic.rs",

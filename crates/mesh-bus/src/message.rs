@@ -55,7 +55,7 @@ pub struct Delivery {
 }
 
 /// How many bytes of replies may wait to be taken, over what the subscription's own limit says of their number.
-const MAX_WAITING_BYTES: usize = 64 * 1024 * 1024;
+pub const MAX_WAITING_BYTES: usize = 64 * 1024 * 1024;
 
 /// The bytes of replies that wait to be taken.
 #[derive(Debug, Clone, Default)]

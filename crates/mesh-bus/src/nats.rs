@@ -44,8 +44,9 @@ const IDLE: Duration = Duration::from_secs(15);
 const BATCH: usize = 256;
 
 /// How many messages, and how many bytes, may wait for the connection to take them.
-const MAX_QUEUED: usize = 8192;
-const MAX_QUEUED_BYTES: usize = 16 * 1024 * 1024;
+pub const MAX_QUEUED: usize = 8192;
+/// The same in bytes.
+pub const MAX_QUEUED_BYTES: usize = 16 * 1024 * 1024;
 
 /// How many connections may be about to end. More than that means that the library does not let go of them.
 const MAX_LINGERING: usize = 16;

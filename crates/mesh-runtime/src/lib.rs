@@ -15,6 +15,7 @@ mod shell;
 mod start;
 
 pub use event::{Action, Event, Machine, Subscription};
+pub use links::MAX_UNTAKEN_REPLIES;
 pub use mesh_bus::message::Delivery;
 pub use shell::{Settings, serve};
 pub use start::{Started, start};

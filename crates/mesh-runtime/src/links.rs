@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How many replies may wait for the loop. Their bytes are bounded by the link.
-const MAX_UNTAKEN_REPLIES: usize = 48 * 1024;
+pub const MAX_UNTAKEN_REPLIES: usize = 48 * 1024;
 
 /// How long a replaced connection may still deliver requests. A nats-server in lame duck mode closes its connections
 /// within 130 s by default.

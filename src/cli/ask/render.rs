@@ -3,8 +3,8 @@
 use super::choice::{Form, Rows};
 use super::malformed::{bucket, delete_command, quote, unnameable};
 use super::nothing::scope;
-use crate::wire::answer::Received;
 use crate::wire::request::{self, What};
+use crate::wire::response::Received;
 use mesh_daemon::duration;
 use mesh_daemon::screen::{Screen, wrap};
 use mesh_daemon::table::{Cell, Table};

@@ -11,14 +11,15 @@ mod nodes;
 use super::key_filter::KeyFilter;
 use crate::seat::call::{Budget, Call, Tag};
 use crate::seat::failure::{Cause, Refusal};
+use crate::seat::limits::MAX_ROWS_BYTES;
 use crate::seat::query::context::{QueryContext, SLICE};
 use crate::seat::read::bucket_reader::{BucketReader, Step};
 use crate::seat::read::cache::{Entry, Standing, words};
 use crate::seat::read::found::Found;
 use crate::seat::read::value_reader::is_nameable;
-use crate::wire::answer::{AsOf, MAX_MALFORMED_LISTED, MalformedEntry, Page};
 use crate::wire::reason::Reason;
 use crate::wire::request::{Ask, MAX_LIMIT, What};
+use crate::wire::response::{AsOf, MAX_MALFORMED_LISTED, MalformedEntry, Page};
 use mesh_jetstream::direct_get::Part;
 use mesh_model::bucket::Bucket;
 use mesh_service::json::json;
@@ -27,9 +28,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 use time::OffsetDateTime;
-
-/// How many bytes the rows of a survey take at most.
-const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// A report over several buckets.
 #[derive(Debug)]
@@ -281,7 +279,7 @@ impl Report {
                     }
                 }
             }
-            if self.aggregate.bytes() > MAX_BYTES {
+            if self.aggregate.bytes() > MAX_ROWS_BYTES {
                 let message = "there are more rows than the seat has room for: ask for one node at a time";
                 return self.fail(&Refusal::new(Reason::ResponseTooLarge, message));
             }

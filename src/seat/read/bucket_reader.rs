@@ -11,7 +11,7 @@ use super::snapshot::{Snapshot, SnapshotBuilder};
 use super::value_reader::ValueReader;
 use crate::seat::call::{Budget, Call, Cost, Tag};
 use crate::seat::failure::Cause;
-use crate::wire::answer::AsOf;
+use crate::wire::response::AsOf;
 use mesh_jetstream::api::ApiError;
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::direct_get::Part;

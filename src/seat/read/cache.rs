@@ -5,6 +5,9 @@
 //! bucket is kept once, however many ask. All caches together have one bound, counted in what their keys really take.
 
 use super::value_reader::is_nameable;
+use crate::seat::limits::{
+    MAX_CACHE_BYTES, MAX_CACHE_BYTES_WITH_VALUES, MAX_CACHED_KEYS, MAX_CACHED_VALUE_BYTES,
+};
 use crate::seat::read::found::{Found, Marker};
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::kv::Message;
@@ -48,16 +51,6 @@ impl Standing {
         }
     }
 }
-
-/// How long a value may be that is kept.
-pub(in crate::seat) const MAX_CACHED_VALUE_BYTES: usize = 2 * 1024;
-
-/// How many keys there may be in a bucket that is followed.
-pub(in crate::seat) const MAX_CACHED_KEYS: usize = 150_000;
-
-/// How many bytes all indexes take at most, and from where on no values are kept.
-const MAX_BYTES: usize = 48 * 1024 * 1024;
-const MAX_BYTES_WITH_VALUES: usize = 40 * 1024 * 1024;
 
 /// How many of the newest writes are at hand.
 const NEWEST: usize = 8;
@@ -377,7 +370,7 @@ impl Lease {
         let mut caches = self.store.caches.borrow_mut();
         caches.insert(self.bucket, Place::Leased(self.cache.bytes));
         let total = |caches: &BTreeMap<Bucket, Place>| caches.values().map(Place::bytes).sum::<usize>();
-        while total(&caches) > MAX_BYTES {
+        while total(&caches) > MAX_CACHE_BYTES {
             let kept = caches.iter().filter(|(_, place)| matches!(place, Place::Kept(_)));
             let Some(largest) = kept.max_by_key(|(_, place)| place.bytes()).map(|(bucket, _)| *bucket) else {
                 return false;
@@ -385,7 +378,7 @@ impl Lease {
             caches.remove(&largest);
         }
         let others = total(&caches) - self.cache.bytes;
-        self.cache.room_for_values = MAX_BYTES_WITH_VALUES.saturating_sub(others);
+        self.cache.room_for_values = MAX_CACHE_BYTES_WITH_VALUES.saturating_sub(others);
         true
     }
 }

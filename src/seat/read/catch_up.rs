@@ -12,9 +12,13 @@
 //! holds. If none of them is left, the newest that is, of all that was known, is looked for at the end of the read. Where
 //! something is amiss all is read again from the start.
 
-use super::cache::{Entry, Lease, MAX_CACHED_KEYS, MAX_CACHED_VALUE_BYTES, Standing, Write, read_time};
+use super::cache::{Entry, Lease, Standing, Write, read_time};
 use crate::seat::call::{Budget, Call, Cost, Tag};
 use crate::seat::failure::Cause;
+use crate::seat::limits::{
+    FIRST_PART_BYTES, MAX_CACHED_KEYS, MAX_CACHED_VALUE_BYTES, MAX_PART_BYTES, MIN_PART_BYTES, QUICK_PART,
+    SLOW_PART,
+};
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::direct_get::{self, Part};
 use mesh_jetstream::kv;
@@ -25,14 +29,6 @@ use std::time::Duration;
 /// How many messages a part requests. At the start of each part the server counts all messages after it, which takes
 /// milliseconds in a large bucket that was often written.
 const PART_MESSAGES: usize = 8000;
-
-/// How many bytes a part asks for: few at first, so that one which is given up on a slow line delays nobody for long;
-/// more where it came quickly, fewer where it did not.
-const FIRST_PACE: usize = 64 * 1024;
-const MIN_PACE: usize = 16 * 1024;
-pub(in crate::seat) const MAX_PACE: usize = 4 * 1024 * 1024;
-const QUICK: Duration = Duration::from_millis(100);
-const SLOW: Duration = Duration::from_millis(500);
 
 /// A bucket with more bytes, or more bytes a message, is not followed: it would take too long.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -166,7 +162,7 @@ impl CatchUp {
 
     const fn pace(&self) -> usize {
         match self.lease.cache.pace {
-            0 => FIRST_PACE,
+            0 => FIRST_PART_BYTES,
             pace => pace,
         }
     }
@@ -315,10 +311,10 @@ impl CatchUp {
         if self.stage == Stage::Reading && count > 0 {
             let took = now.saturating_sub(begun);
             let pace = self.pace();
-            self.lease.cache.pace = if took > SLOW {
-                (pace / 2).max(MIN_PACE)
-            } else if took < QUICK && left_out > 0 {
-                (pace * 4).min(MAX_PACE)
+            self.lease.cache.pace = if took > SLOW_PART {
+                (pace / 2).max(MIN_PART_BYTES)
+            } else if took < QUICK_PART && left_out > 0 {
+                (pace * 4).min(MAX_PART_BYTES)
             } else {
                 pace
             };

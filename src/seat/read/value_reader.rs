@@ -4,7 +4,8 @@
 //! read again one by one.
 
 use super::found::Found;
-use crate::seat::call::{Budget, Call, Cost, LARGE_BYTES, Tag};
+use crate::seat::call::{Budget, Call, Cost, Tag};
+use crate::seat::limits::LARGE_BYTES;
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::direct_get::{self, Part};
 use mesh_jetstream::kv::{self, Message};
