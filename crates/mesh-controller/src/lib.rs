@@ -1,7 +1,9 @@
 //! The controller of a mesh: everything that must know about more than one node. It decides what each node runs, signs it,
 //! and is the operator's command line.
 //!
-//! Read [`store`] first (what there is), then what is composed out of it, then the commands.
+//! Read [`compose`] first (what each node is to run, as one pure function), then [`store`] (what there is).
 
+pub mod compose;
 pub mod identity;
+pub mod snapshot;
 pub mod store;
