@@ -10,6 +10,8 @@ mod file;
 mod into;
 mod managed;
 mod orphan;
+mod service;
+mod unit;
 
 use crate::desired::{Desired, Spec};
 use crate::facts::{Answer, Facts, PathAnswer, PathFact, Question};
@@ -62,6 +64,8 @@ pub struct View<'a> {
     pub facts: &'a Facts,
     /// What was known before the first step of this resource.
     pub before: &'a Facts,
+    /// What the managers said before the first step of this apply.
+    pub first: &'a Facts,
     /// What this host remembers.
     pub memory: &'a Memory,
     /// What the resource is about.
@@ -164,7 +168,7 @@ pub fn next(desired: &Desired, view: &View<'_>) -> Move {
         Spec::File(file) => file::next(&desired.id, file, view),
         Spec::Into(into) => into::next(&desired.id, into, view),
         Spec::Managed(_) if !view.managers => Ok(skipped()),
-        Spec::Managed(_) => managed::next(desired, view),
+        Spec::Managed(managed) => managed::next(desired, managed, view),
     };
     decided.unwrap_or_else(|early| *early)
 }

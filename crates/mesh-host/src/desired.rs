@@ -38,6 +38,8 @@ pub struct Managed {
     /// Of the environment file that is the content of this resource: `NAME=value` lines, sorted by name. Keyed if a
     /// secret is in it. `None`: there is no environment.
     pub env: Option<Digest>,
+    /// Whether a secret is anywhere in its module: what its commands say is not told on then.
+    pub private: bool,
 }
 
 /// A directory.

@@ -11,7 +11,7 @@ pub use request::{Family, Request, Scope};
 
 use crate::decide::{self, Move, Remember, View};
 use crate::desired::Desired;
-use crate::facts::{Answer, Facts, Question, Touch};
+use crate::facts::{Answer, Facts, Manager, Question, Touch};
 use crate::outcome::{Failure, Gate, Outcome, Verdict};
 use crate::record::{Entry, Intent, Memory};
 use crate::step::Step;
@@ -79,6 +79,10 @@ pub struct Ended {
 pub struct Engine {
     work: Vec<Work>,
     facts: Facts,
+    /// What was known before anything was done.
+    first: Facts,
+    /// Whether anything was done.
+    acted: bool,
     changed: BTreeSet<String>,
     entries: Vec<Entry>,
     untaken: BTreeSet<Origin>,
@@ -106,6 +110,8 @@ impl Engine {
         Self {
             work,
             facts: Facts::default(),
+            first: Facts::default(),
+            acted: false,
             changed: BTreeSet::new(),
             entries: Vec::new(),
             untaken,
@@ -126,12 +132,16 @@ impl Engine {
     /// Takes the answers to what was asked.
     pub fn learned(&mut self, answers: impl IntoIterator<Item = (Question, Answer)>) {
         for (question, answer) in answers {
+            if !self.acted && question.manager() != Manager::Files {
+                self.first.learn(question.clone(), answer.clone());
+            }
             self.facts.learn(question, answer);
         }
     }
 
     /// Takes how a step went.
     pub fn performed(&mut self, task: Task, result: Result<(), Failure>) {
+        self.acted = true;
         self.facts.forget(&task.step.touches());
         let work = &mut self.work[task.work];
         match result {
@@ -199,6 +209,7 @@ impl Engine {
         let view = View {
             facts: &self.facts,
             before: &work.before,
+            first: &self.first,
             memory,
             target: &work.target,
             did: &work.did,
@@ -294,6 +305,7 @@ impl Engine {
             place: work.place,
             creates: step.creates(),
             digest: step.digest().cloned(),
+            was: step.was(),
             temporary: None,
         };
         Task { work: index, step, intent }
@@ -367,7 +379,7 @@ impl Engine {
         self.settled = true;
         let waiting = self.work.iter().filter(|work| work.end.is_none());
         let asked: Vec<_> = waiting.flat_map(|work| work.asked.iter().cloned()).collect();
-        self.facts.forget(&Touch::These(asked));
+        self.facts.forget(&Touch::these(asked));
         Some(Next::Wait { ms: longest })
     }
 }

@@ -1,8 +1,12 @@
 //! What is asked of the machine, and what it answered. A question has three answers: yes, no, and *not answered*.
 
+mod managed;
+
+pub use managed::{Load, Manager, UnitFact};
+
 use crate::digest::{Digest, Digests};
 use mesh_model::resource::Format;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One question about the machine. Questions are asked in batches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +33,10 @@ pub enum Question {
     },
     /// The numbers of an owner: `user`, `user:group` or `uid:gid`.
     Owner(String),
+    /// How this unit of the service manager stands.
+    Unit(String),
+    /// What this unit last wrote into the log of the machine.
+    UnitLog(String),
 }
 
 /// What kind of thing is at a path.
@@ -139,6 +147,10 @@ pub enum Answer {
         /// The group's number.
         gid: u32,
     },
+    /// To [`Question::Unit`].
+    Unit(UnitFact),
+    /// To [`Question::UnitLog`].
+    Text(String),
     /// To a question about a thing that has a name: there is none of that name.
     Absent,
     /// The question can be answered, and the answer forbids to go on: a link in the path, an owner who is not trusted.
@@ -182,23 +194,42 @@ pub enum Touch {
     /// Any answer may have changed: a command of somebody else ran.
     Everything,
     /// These alone.
-    These(Vec<Question>),
+    These {
+        /// Each of these.
+        questions: Vec<Question>,
+        /// Whatever these managers answer.
+        managers: BTreeSet<Manager>,
+    },
 }
 
 impl Touch {
+    /// These questions alone.
+    pub const fn these(questions: Vec<Question>) -> Self {
+        Self::These { questions, managers: BTreeSet::new() }
+    }
+
+    /// Whatever this manager answers.
+    pub fn manager(manager: Manager) -> Self {
+        Self::These { questions: Vec::new(), managers: BTreeSet::from([manager]) }
+    }
+
     /// Everything that can be asked about a path.
     pub fn path(path: &str) -> Self {
         let content = |keyed| Question::Content { path: path.to_owned(), keyed };
-        Self::These(vec![Question::Path(path.to_owned()), content(false), content(true)])
+        Self::these(vec![Question::Path(path.to_owned()), content(false), content(true)])
     }
 
     /// Both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
-            (Self::These(mut first), Self::These(second)) => {
-                first.extend(second);
-                Self::These(first)
+            (
+                Self::These { mut questions, mut managers },
+                Self::These { questions: more, managers: others },
+            ) => {
+                questions.extend(more);
+                managers.extend(others);
+                Self::These { questions, managers }
             }
             _ => Self::Everything,
         }
@@ -208,7 +239,8 @@ impl Touch {
     pub fn reaches(&self, question: &Question) -> bool {
         match self {
             Self::Everything => true,
-            Self::These(questions) => match question {
+            Self::These { managers, .. } if managers.contains(&question.manager()) => true,
+            Self::These { questions, .. } => match question {
                 // Whatever touches a file touches the keys in it.
                 Question::Leaves { path, .. } => questions.contains(&Question::Path(path.clone())),
                 other => questions.contains(other),

@@ -57,6 +57,8 @@ struct Filled {
     desired: Desired,
     content: Option<Zeroizing<Vec<u8>>>,
     space: mesh_model::resource::Target,
+    /// Whether a secret is in the content.
+    secret: bool,
 }
 
 /// Fills all modules. `missing` are modules that are declared and of which nothing more is at hand.

@@ -19,6 +19,10 @@ pub struct Record {
     pub place: u64,
     /// Whether this host made it, or found it as it was declared.
     pub claim: Claim,
+    /// How often it was made or mended. Whoever restarts on its change remembers the number that it started with, so
+    /// that a restart which failed or was cut off is still owed.
+    #[serde(default)]
+    pub moves: u64,
     /// The mount point under which its path lies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<String>,
@@ -58,6 +62,21 @@ pub enum Written {
         /// Of the content whose keys were set; keyed if a secret is in it.
         digest: Digest,
     },
+    /// A unit of the service manager.
+    Unit {
+        /// Whether it was made to run, or not to run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        runs: Option<bool>,
+        /// Whether it was made to start with the machine, or not to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        boot: Option<bool>,
+        /// Whether it was enabled before this host first said otherwise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        boot_was: Option<bool>,
+        /// What it was last started with: the moves of each resource in its `restart-on` and `reload-on`.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        with: BTreeMap<String, u64>,
+    },
     /// A file.
     File {
         /// Where a link led that was followed; `None`: it lies at its own path.
@@ -89,6 +108,9 @@ pub struct Intent {
     /// Of what was about to be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
+    /// What was there, in words, where it is put back one day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was: Option<String>,
     /// The temporary file that may have been left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temporary: Option<String>,
@@ -211,7 +233,9 @@ impl Memory {
                 let intents = self.intents.entry(intent.target.clone()).or_default();
                 // Tried again and again, one target needs each digest once. What had a temporary keeps its place, so
                 // that the temporary is swept.
-                intents.retain(|old| old.digest != intent.digest || old.temporary.is_some());
+                intents.retain(|old| {
+                    old.digest != intent.digest || old.temporary.is_some() || old.was.is_some()
+                });
                 intents.push(intent);
             }
             Entry::Applied { target, record } => {
@@ -245,6 +269,11 @@ impl Memory {
             _ => false,
         };
         recorded || self.intended(target, is)
+    }
+
+    /// How often the resource `id` was made or mended. `None`: it is not recorded.
+    pub fn moves(&self, id: &str) -> Option<u64> {
+        self.records.values().find(|record| record.id == id).map(|record| record.moves)
     }
 
     /// Whether `digest` is what this host was about to write for `target`.

@@ -114,7 +114,8 @@ fn asked(questions: &[Question]) -> Option<String> {
         .filter_map(|question| match question {
             Question::Path(_) => Some("stat"),
             Question::Content { .. } | Question::Leaves { .. } => Some("stat and content"),
-            Question::Owner(_) => None,
+            Question::Owner(_) | Question::UnitLog(_) => None,
+            Question::Unit(_) => Some("systemctl show"),
         })
         .collect();
     words.dedup();

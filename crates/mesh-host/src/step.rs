@@ -2,7 +2,7 @@
 //! resource when the step is performed. So a step may be written into the journal as it is.
 
 use crate::digest::Digest;
-use crate::facts::{Stamp, Touch};
+use crate::facts::{Manager, Stamp, Touch};
 use mesh_model::resource::Format;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,66 @@ use serde::{Deserialize, Serialize};
 pub enum Step {
     /// Of files and directories.
     Files(FileStep),
+    /// Of a unit of the service manager.
+    Service(ServiceStep),
 }
+
+/// One effect on the service manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServiceStep {
+    /// It reads all unit files again.
+    ReadAgain,
+    /// Whether a unit starts when the machine does.
+    Boot {
+        /// The unit.
+        unit: String,
+        /// What it shall be.
+        to: BootStep,
+        /// Whether it was enabled, to be put back one day.
+        was: bool,
+    },
+    /// Starts a unit, and waits for it.
+    Start {
+        /// The unit.
+        unit: String,
+        /// Whether what it says may hold secrets, and is not told on.
+        private: bool,
+    },
+    /// Restarts a unit, and waits for it.
+    Restart {
+        /// The unit.
+        unit: String,
+        /// Whether what it says may hold secrets, and is not told on.
+        private: bool,
+    },
+    /// Has a running unit read its configuration again.
+    Reload {
+        /// The unit.
+        unit: String,
+        /// Whether what it says may hold secrets, and is not told on.
+        private: bool,
+    },
+    /// Stops a unit, and waits for it.
+    Stop {
+        /// The unit.
+        unit: String,
+    },
+}
+
+/// What becomes of a unit's boot state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BootStep {
+    /// It starts when the machine does.
+    Enable,
+    /// It does not.
+    Disable,
+    /// Its links are made anew, as its file says now.
+    Renew,
+}
+
+/// Where the service manager finds unit files: whoever writes there changes what it says of units.
+const UNIT_FOLDERS: [&str; 5] =
+    ["/etc/systemd/", "/run/systemd/", "/usr/lib/systemd/", "/lib/systemd/", "/usr/local/lib/systemd/"];
 
 /// The owner that something gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,8 +179,14 @@ impl Step {
     /// Which answers are no longer true once it was tried.
     pub fn touches(&self) -> Touch {
         match self {
-            // The number of entries of the directory around it changes too.
-            Self::Files(step) => Touch::path(step.path()).and(Touch::path(parent(step.path()))),
+            Self::Files(step) => {
+                // The number of entries of the directory around it changes too.
+                let touch = Touch::path(step.path()).and(Touch::path(parent(step.path())));
+                let of_units = UNIT_FOLDERS.iter().any(|folder| step.path().starts_with(folder));
+                if of_units { touch.and(Touch::manager(Manager::Services)) } else { touch }
+            }
+            // One unit starts, stops and changes others.
+            Self::Service(_) => Touch::manager(Manager::Services),
         }
     }
 
@@ -135,7 +200,7 @@ impl Step {
         match self {
             Self::Files(FileStep::Write { digest, .. }) => Some(digest),
             Self::Files(FileStep::SetLeaves { digest, .. }) => digest.as_ref(),
-            Self::Files(_) => None,
+            Self::Files(_) | Self::Service(_) => None,
         }
     }
 
@@ -147,8 +212,18 @@ impl Step {
                 FileStep::MakeDirectory { .. }
                     | FileStep::Write { seen: None, .. }
                     | FileStep::SetLeaves { seen: None, .. }
-            )
+            ) | Self::Service(ServiceStep::Start { .. })
         )
+    }
+
+    /// What was there, in words: it is stored with the intent, since it is put back when nothing declares it any more.
+    pub fn was(&self) -> Option<String> {
+        match self {
+            Self::Service(ServiceStep::Boot { was, .. }) => {
+                Some(if *was { "enabled" } else { "disabled" }.to_owned())
+            }
+            _ => None,
+        }
     }
 
     /// The directory in which it needs a temporary file.
@@ -157,7 +232,7 @@ impl Step {
             Self::Files(FileStep::Write { path, in_place: false, .. } | FileStep::SetLeaves { path, .. }) => {
                 Some(parent(path))
             }
-            Self::Files(_) => None,
+            Self::Files(_) | Self::Service(_) => None,
         }
     }
 }

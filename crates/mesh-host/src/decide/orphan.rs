@@ -25,6 +25,7 @@ pub(super) fn next(view: &View<'_>) -> Decided {
         Kind::Into => into(view),
         Kind::Access => Ok(forgotten("the operator's; the path is left")),
         _ if !view.managers => Ok(super::skipped()),
+        Kind::Service => super::service::remove(view),
         other => Err(failed(Failure::Failed(format!("there is no way to remove a {}", other.name())))),
     }
 }

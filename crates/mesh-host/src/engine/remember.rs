@@ -15,7 +15,10 @@ pub(super) fn entries(work: &Work, verdict: &Verdict, remember: Remember, memory
         (Job::LetGo, _) => vec![Entry::LetGo { target }],
         (_, Remember::Applied { claim, mount, written }) => {
             let (id, origin) = (work.id.clone(), work.origin.clone());
-            let record = Record { id, origin, place: work.place, claim, mount, written };
+            // What was begun before a kill may have been done by then.
+            let moved = verdict.outcome.effect().triggers || memory.intents.contains_key(&target);
+            let moves = memory.records.get(&target).map_or(0, |record| record.moves) + u64::from(moved);
+            let record = Record { id, origin, place: work.place, claim, moves, mount, written };
             let known = memory.records.get(&target) == Some(&record)
                 && !memory.intents.contains_key(&target)
                 && !memory.holds.contains_key(&target);

@@ -33,6 +33,7 @@ pub(super) fn answer(files: &Files, question: &Question, parents: &mut Parents) 
             leaves::answer(files, Leaves { path, target, id: id.as_deref(), format: *format })
         }
         Question::Owner(owner) => files.accounts.answer(owner),
+        other => Answer::NotAnswered(format!("{other:?} is nothing of files; report this as a bug")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The real machine: its files, and its managers.
 
 use super::{Machine, Tools};
-use crate::facts::{Answer, Question};
+use crate::facts::{Answer, Manager, Question};
 use crate::files::Files;
 use crate::managers::Managers;
 use crate::outcome::Failure;
@@ -19,12 +19,7 @@ pub struct Real {
 
 impl Machine for Real {
     fn look(&mut self, questions: &[Question]) -> Vec<Answer> {
-        let of_files = |question: &&Question| {
-            matches!(
-                question,
-                Question::Path(_) | Question::Content { .. } | Question::Leaves { .. } | Question::Owner(_)
-            )
-        };
+        let of_files = |question: &&Question| question.manager() == Manager::Files;
         let (files, others): (Vec<&Question>, Vec<&Question>) = questions.iter().partition(of_files);
         let mut files = self.files.look(&files).into_iter();
         let mut others = match &mut self.managers {
@@ -40,8 +35,14 @@ impl Machine for Real {
     }
 
     fn perform(&mut self, step: &Step, tools: &Tools<'_>) -> Result<(), Failure> {
-        match step {
-            Step::Files(step) => self.files.perform(step, tools),
+        if let Step::Files(step) = step {
+            return self.files.perform(step, tools);
+        }
+        // What a manager is told about is on the disk by then.
+        self.files.sync()?;
+        match &mut self.managers {
+            Some(managers) => managers.perform(step, tools),
+            None => Err(Failure::Failed("a tree of files has no managers".to_owned())),
         }
     }
 

@@ -59,10 +59,16 @@ pub(super) fn module(module: Module, key: &DigestKey) -> Result<Vec<Filled>, Ear
         let names: Vec<_> = missing.into_iter().collect();
         return Err((NotReady::Waiting(format!("no value yet for {}", names.join(", "))), targets));
     }
-    match twice(&filled) {
-        Some(why) => refused(why, &targets),
-        None => Ok(filled),
+    if let Some(why) = twice(&filled) {
+        return refused(why, &targets);
     }
+    let private = filled.iter().any(|filled| filled.secret);
+    for filled in &mut filled {
+        if let Spec::Managed(managed) = &mut filled.desired.spec {
+            managed.private = private;
+        }
+    }
+    Ok(filled)
 }
 
 fn is_needed(declared: &Declared, key: &str) -> bool {
@@ -152,7 +158,7 @@ fn one(
     let none = || Digest::plain(b"");
     let env = digest.clone();
     let spec = spec(what, digest.unwrap_or_else(none), env);
-    Ok(Some(Filled { desired: Desired { id, origin: origin.clone(), spec }, content, space }))
+    Ok(Some(Filled { desired: Desired { id, origin: origin.clone(), spec }, content, space, secret }))
 }
 
 /// What a resource shall be, its content apart.
@@ -180,7 +186,7 @@ pub(super) fn spec(what: What, digest: Digest, env: Option<Digest>) -> Spec {
             in_place: file.in_place,
             through_link: file.through_link,
         }),
-        other => Spec::Managed(Box::new(Managed { what: other, env })),
+        other => Spec::Managed(Box::new(Managed { what: other, env, private: false })),
     }
 }
 

@@ -72,6 +72,7 @@ pub fn restore(site: &Site, id: &str) -> Result<String, Trouble> {
         place: record.map_or(0, |record| record.place),
         creates: seen.is_none(),
         digest: Some(original.digest.clone()),
+        was: None,
         temporary: place.rsplit_once('/').map(|(folder, _)| format!("{folder}/{temporary}")),
     };
     let step = FileStep::Write {

@@ -266,6 +266,7 @@ impl Machine for World {
                 "db" => Answer::Owner { uid: 501, gid: 501 },
                 _ => Answer::Absent,
             },
+            _ => Answer::NotAnswered("not simulated".to_owned()),
         };
         questions.iter().map(answer).collect()
     }
@@ -273,6 +274,7 @@ impl Machine for World {
     fn perform(&mut self, step: &Step, tools: &Tools<'_>) -> Result<(), Failure> {
         match step {
             Step::Files(step) => self.file(step, tools),
+            _ => Err(Failure::Failed("not simulated".to_owned())),
         }
     }
 
