@@ -12,6 +12,7 @@ mod init;
 mod permissions;
 mod plan;
 mod query;
+mod report;
 mod serve;
 mod status;
 mod watch;
@@ -119,6 +120,7 @@ enum Command {
     Status(status::Status),
     Why(why::Why),
     Ask(ask::Ask),
+    Report(report::Report),
     Serve(serve::Serve),
     Plan(plan::PlanCommand),
     Init(init::Init),
@@ -178,6 +180,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
         Command::Status(status) => status.run(&environment),
         Command::Why(why) => why.run(&environment),
         Command::Ask(ask) => ask.run(&environment),
+        Command::Report(report) => report.run(&environment),
         Command::Serve(serve) => serve.run(&environment),
         Command::Plan(plan) => plan.run(&environment),
         Command::Init(init) => init.run(&environment),

@@ -2,7 +2,7 @@
 
 mod grid;
 mod prometheus;
-mod survey;
+pub(super) mod survey;
 mod text;
 
 use super::connect::{Environment, Inbox, parse_inbox_prefix};
@@ -74,7 +74,7 @@ fn parse_format(word: &str) -> Result<Format, String> {
     }
 }
 
-fn parse_stale_after(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_stale_after(text: &str) -> Result<Duration, String> {
     duration::parse(text, Duration::ZERO..=Duration::from_secs(MAX_STALE_AFTER))
 }
 

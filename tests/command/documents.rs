@@ -71,7 +71,7 @@ fn every_command_line_of_the_documents_runs() {
     for document in ["README.md", "PROTOCOL.md", "ARCHITECTURE.md"] {
         for line in command_lines(document, "mesh-provisioner") {
             let words = words(&line);
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).take_while(|word| *word != ">").collect();
             run += 1;
             if words[0] == "serve" {
                 let program = Program::new(&words).server(&mesh.server).account(&SEAT);

@@ -4,8 +4,19 @@ use crate::support::program::{Finished, Program};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-const COMMANDS: [&str; 10] =
-    ["status", "why", "ask", "serve", "plan", "init", "check", "permissions", "health", "completion"];
+const COMMANDS: [&str; 11] = [
+    "status",
+    "why",
+    "ask",
+    "report",
+    "serve",
+    "plan",
+    "init",
+    "check",
+    "permissions",
+    "health",
+    "completion",
+];
 
 fn run(arguments: &[&str]) -> Finished {
     Program::new(arguments).run()
@@ -36,7 +47,7 @@ fn every_help_has_examples_that_begin_as_one_types_them() {
 
 #[test]
 fn every_command_that_connects_says_how_and_takes_no_secret_as_an_argument() {
-    for command in ["status", "why", "ask", "serve", "plan", "init", "check"] {
+    for command in ["status", "why", "ask", "report", "serve", "plan", "init", "check"] {
         let help = run(&[command, "--help"]).expect_code(0).stdout;
         for option in
             ["--server", "--creds", "--nkey", "--user", "--tls-ca", "--tls-cert", "--tls-key", "--context"]
@@ -59,7 +70,8 @@ fn the_examples_of_the_help_are_understood() {
         let help = run(&[command, "--help"]).stdout;
         let (_, examples) = help.split_once("\nExamples:\n").expect("examples");
         for example in examples.lines().take_while(|line| !line.is_empty()) {
-            let words: Vec<&str> = example.split_whitespace().skip(1).collect();
+            let words: Vec<&str> =
+                example.split_whitespace().skip(1).take_while(|word| *word != ">").collect();
             // These go on until somebody ends them.
             if command == "serve" || words.contains(&"--watch") {
                 continue;

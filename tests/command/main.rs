@@ -16,6 +16,7 @@ mod init;
 mod keyboard;
 mod permissions;
 mod plan;
+mod report;
 mod samples;
 mod schema;
 mod secrets;

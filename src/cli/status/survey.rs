@@ -1,6 +1,6 @@
 //! What the seat says of the whole mesh.
 
-use crate::cli::query::{CollectionRow, Health, ModuleRow, Need, NoAnswer, NodeRow, Seat, about};
+use crate::cli::query::{CollectionRow, Health, Malformed, ModuleRow, Need, NoAnswer, NodeRow, Seat, about};
 use crate::wire::request::{self, What};
 use mesh_daemon::time;
 use serde_json::json;
@@ -12,25 +12,27 @@ const WAITED_TOO_LONG: Duration = Duration::from_secs(60);
 
 /// The whole mesh.
 #[derive(Debug)]
-pub(super) struct Survey {
-    pub(super) health: Health,
-    pub(super) modules: Vec<ModuleRow>,
+pub(in crate::cli) struct Survey {
+    pub(in crate::cli) health: Health,
+    pub(in crate::cli) modules: Vec<ModuleRow>,
     /// Needs whose kind nobody answers.
-    pub(super) gaps: Vec<Need>,
+    pub(in crate::cli) gaps: Vec<Need>,
     /// Needs that wait for a value, and why.
-    pub(super) waiting: Vec<(Need, String)>,
-    pub(super) nodes: Vec<NodeRow>,
+    pub(in crate::cli) waiting: Vec<(Need, String)>,
+    pub(in crate::cli) nodes: Vec<NodeRow>,
     /// How long without a write makes a node stale, if it was asked for.
-    pub(super) stale_after: Option<Duration>,
-    pub(super) collections: Vec<CollectionRow>,
+    pub(in crate::cli) stale_after: Option<Duration>,
+    pub(in crate::cli) collections: Vec<CollectionRow>,
     /// Malformed keys in all three buckets of the nodes.
-    pub(super) malformed: usize,
-    pub(super) now: SystemTime,
+    pub(in crate::cli) malformed: usize,
+    /// Those that can be told apart.
+    pub(in crate::cli) malformed_keys: Vec<Malformed>,
+    pub(in crate::cli) now: SystemTime,
 }
 
 impl Survey {
     /// Asks the seat everything.
-    pub(super) fn make(
+    pub(in crate::cli) fn make(
         seat: &mut Seat,
         stale_after: Option<Duration>,
         now: SystemTime,
@@ -50,13 +52,14 @@ impl Survey {
             stale_after,
             collections: seat.all(&all(What::Collections))?.entries,
             malformed: nodes.malformed_total,
+            malformed_keys: nodes.malformed,
             nodes: nodes.entries,
             now,
         })
     }
 
     /// Whether all is well.
-    pub(super) fn is_ok(&self) -> bool {
+    pub(in crate::cli) fn is_ok(&self) -> bool {
         self.health.ready
             && self.modules.iter().all(|module| module.state == "current")
             && self.gaps.is_empty()
@@ -67,22 +70,22 @@ impl Survey {
     }
 
     /// How long ago a time of the bus was.
-    pub(super) fn age(&self, at: &str) -> Duration {
+    pub(in crate::cli) fn age(&self, at: &str) -> Duration {
         time::parse(at).ok().and_then(|then| self.now.duration_since(then).ok()).unwrap_or_default()
     }
 
     /// Whether a need waits for longer than values take to arrive.
-    pub(super) fn waits_long(&self, need: &Need) -> bool {
+    pub(in crate::cli) fn waits_long(&self, need: &Need) -> bool {
         self.age(&need.at) > WAITED_TOO_LONG
     }
 
     /// The nodes that are stale.
-    pub(super) fn stale(&self) -> impl Iterator<Item = &NodeRow> {
+    pub(in crate::cli) fn stale(&self) -> impl Iterator<Item = &NodeRow> {
         self.nodes.iter().filter(|node| node.stale == Some(true))
     }
 
     /// How many modules are in each state, or collections.
-    pub(super) fn count<'a>(states: impl Iterator<Item = &'a str>) -> BTreeMap<&'a str, usize> {
+    pub(in crate::cli) fn count<'a>(states: impl Iterator<Item = &'a str>) -> BTreeMap<&'a str, usize> {
         let mut counts = BTreeMap::new();
         for state in states {
             *counts.entry(state).or_default() += 1;
@@ -91,7 +94,7 @@ impl Survey {
     }
 
     /// The nodes with malformed keys, and how many; the last is for keys that name no node.
-    pub(super) fn malformed_by_node(&self) -> (Vec<(&str, usize)>, usize) {
+    pub(in crate::cli) fn malformed_by_node(&self) -> (Vec<(&str, usize)>, usize) {
         let those = self.nodes.iter().filter(|node| node.malformed > 0);
         let those: Vec<(&str, usize)> = those.map(|node| (node.node.as_str(), node.malformed)).collect();
         let named = those.iter().map(|(_, number)| number).sum();
@@ -100,7 +103,7 @@ impl Survey {
     }
 
     /// As one line of JSON.
-    pub(super) fn to_json(&self) -> String {
+    pub(in crate::cli) fn to_json(&self) -> String {
         let (malformed, rest) = self.malformed_by_node();
         let need = |need: &Need| json!({"key": need.key, "node": need.node, "module": need.module, "kind": need.kind, "name": need.name, "at": need.at});
         let waiting = self.waiting.iter().map(|(waiting, why)| {
@@ -141,13 +144,13 @@ impl Survey {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::cli) mod tests {
     use super::*;
 
-    pub(in crate::cli::status) const AT: &str = "2023-11-14T22:11:20Z";
+    pub(in crate::cli) const AT: &str = "2023-11-14T22:11:20Z";
 
     /// A mesh in which something of each kind is not well.
-    pub(in crate::cli::status) fn survey() -> Survey {
+    pub(in crate::cli) fn survey() -> Survey {
         let health = r#"{"ready":true,"missing":[],"server":"nats://h:4222","uptime_seconds":7200,"other_seats":[],"counters":{"requests":5}}"#;
         let module = |node: &str, module: &str, state: &str, applied: Option<&str>| ModuleRow {
             node: node.to_owned(),
@@ -188,14 +191,24 @@ pub(super) mod tests {
                 readers: vec!["web".to_owned()],
             }],
             malformed: 3,
+            malformed_keys: vec![Malformed {
+                key: "attic.web.port".to_owned(),
+                detail: "3 tokens where a need has 4".to_owned(),
+            }],
             now: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
         }
     }
 
     /// One in which all is well.
-    pub(in crate::cli::status) fn well() -> Survey {
-        let mut well =
-            Survey { gaps: vec![], waiting: vec![], collections: vec![], malformed: 0, ..survey() };
+    pub(in crate::cli) fn well() -> Survey {
+        let mut well = Survey {
+            gaps: vec![],
+            waiting: vec![],
+            collections: vec![],
+            malformed: 0,
+            malformed_keys: vec![],
+            ..survey()
+        };
         well.modules.truncate(1);
         for node in &mut well.nodes {
             (node.malformed, node.stale) = (0, Some(false));
