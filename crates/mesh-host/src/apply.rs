@@ -33,6 +33,7 @@ pub fn run<D: Disk>(
                 }
                 let first = journal.next_seq();
                 journal.commit(tasks.iter().map(|task| Entry::Intent(task.intent.clone())).collect())?;
+                machine.ahead(&tasks.iter().map(|task| &task.step).collect::<Vec<_>>());
                 let mut results = Vec::with_capacity(tasks.len());
                 for (seq, task) in (first..).zip(&tasks) {
                     results

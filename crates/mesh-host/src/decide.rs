@@ -5,13 +5,16 @@
 //! facts that it touched, so the stepper asks for them again: that is the read-back.
 
 mod access;
+mod action;
 mod directory;
 mod file;
 mod into;
 mod managed;
 mod orphan;
+mod package;
 mod service;
 mod unit;
+mod user;
 
 use crate::desired::{Desired, Spec};
 use crate::facts::{Answer, Facts, PathAnswer, PathFact, Question};
@@ -167,7 +170,6 @@ pub fn next(desired: &Desired, view: &View<'_>) -> Move {
         Spec::Access(access) => access::next(access, view),
         Spec::File(file) => file::next(&desired.id, file, view),
         Spec::Into(into) => into::next(&desired.id, into, view),
-        Spec::Managed(_) if !view.managers => Ok(skipped()),
         Spec::Managed(managed) => managed::next(desired, managed, view),
     };
     decided.unwrap_or_else(|early| *early)

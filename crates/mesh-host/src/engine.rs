@@ -132,7 +132,7 @@ impl Engine {
     /// Takes the answers to what was asked.
     pub fn learned(&mut self, answers: impl IntoIterator<Item = (Question, Answer)>) {
         for (question, answer) in answers {
-            if !self.acted && question.manager() != Manager::Files {
+            if !self.acted && ![Manager::Files, Manager::Owners].contains(&question.manager()) {
                 self.first.learn(question.clone(), answer.clone());
             }
             self.facts.learn(question, answer);
@@ -260,12 +260,16 @@ impl Engine {
             if work.end.is_some() || (work.settles.is_some() && !self.settled) {
                 continue;
             }
-            let alone = !work.target.kind.is_of_files();
-            if alone && index != first {
+            // Adjacent packages are installed together.
+            let packages = self.work[first].target.kind == Kind::Package;
+            let alone = !work.target.kind.is_of_files() && !packages;
+            if index != first && (alone || packages && work.target.kind != Kind::Package) {
                 break;
             }
             // What is decided now must not rest on facts that a step before it changes.
-            if touched.iter().any(|touch| work.asked.iter().any(|question| touch.reaches(question))) {
+            if !packages
+                && touched.iter().any(|touch| work.asked.iter().any(|question| touch.reaches(question)))
+            {
                 break;
             }
             match self.decide(index, memory) {

@@ -2,7 +2,7 @@
 
 mod managed;
 
-pub use managed::{Load, Manager, UnitFact};
+pub use managed::{AccountFact, Check, Load, Manager, UnitFact};
 
 use crate::digest::{Digest, Digests};
 use mesh_model::resource::Format;
@@ -37,6 +37,12 @@ pub enum Question {
     Unit(String),
     /// What this unit last wrote into the log of the machine.
     UnitLog(String),
+    /// Whether this package is installed.
+    Package(String),
+    /// How the account of this name stands.
+    Account(String),
+    /// Whether a declared command exits with 0.
+    Holds(Box<Check>),
 }
 
 /// What kind of thing is at a path.
@@ -151,6 +157,17 @@ pub enum Answer {
     Unit(UnitFact),
     /// To [`Question::UnitLog`].
     Text(String),
+    /// To [`Question::Package`]: the status that the package database has, such as `installed`.
+    Package(String),
+    /// To [`Question::Account`].
+    Account(AccountFact),
+    /// To [`Question::Holds`].
+    Holds {
+        /// Whether it is true.
+        yes: bool,
+        /// What the command said, for people; empty if that may not be told.
+        said: String,
+    },
     /// To a question about a thing that has a name: there is none of that name.
     Absent,
     /// The question can be answered, and the answer forbids to go on: a link in the path, an owner who is not trusted.
@@ -239,6 +256,8 @@ impl Touch {
     pub fn reaches(&self, question: &Question) -> bool {
         match self {
             Self::Everything => true,
+            // Whatever was done, a declared command may find it so now.
+            Self::These { .. } if question.manager() == Manager::Commands => true,
             Self::These { managers, .. } if managers.contains(&question.manager()) => true,
             Self::These { questions, .. } => match question {
                 // Whatever touches a file touches the keys in it.

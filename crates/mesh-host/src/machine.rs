@@ -16,6 +16,9 @@ pub trait Machine {
     /// Answers each question, in order. Questions of one kind are answered by as few processes as possible.
     fn look(&mut self, questions: &[Question]) -> Vec<Answer>;
 
+    /// Hears which steps are performed next, one after the other, since some are done better together.
+    fn ahead(&mut self, _: &[&Step]) {}
+
     /// Performs one step. An intent of it is stored by then.
     fn perform(&mut self, step: &Step, tools: &Tools<'_>) -> Result<(), Failure>;
 

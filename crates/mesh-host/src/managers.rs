@@ -2,55 +2,68 @@
 //!
 //! Each answers its questions with as few processes as possible, and performs its steps.
 
+mod action;
 pub mod command;
+mod package;
 mod service;
+mod user;
+
+pub use user::Users;
 
 use crate::facts::{Answer, Manager, Question};
-use crate::machine::Tools;
+use crate::machine::{Contents, Tools};
 use crate::outcome::Failure;
-use crate::step::Step;
+use crate::step::{PackageStep, Step};
+use package::Packages;
 use service::Services;
+use std::rc::Rc;
 
 /// The managers that were found on this machine.
 #[derive(Debug)]
 pub struct Managers {
     services: Services,
+    packages: Packages,
+    contents: Rc<Contents>,
 }
 
 impl Managers {
-    /// Looks for the managers of this machine.
-    pub fn find() -> Self {
-        Self { services: Services::find() }
+    /// Looks for the managers of this machine. `contents` holds the environments of commands.
+    pub fn find(contents: Rc<Contents>) -> Self {
+        let services = Services::find();
+        Self { packages: Packages::new(services.is_there()), services, contents }
     }
 
-    /// Answers questions, in order. Whatever one manager is asked is asked at once.
-    pub fn look(&mut self, questions: &[&Question]) -> Vec<Answer> {
-        let mut answers: Vec<Option<Answer>> = questions.iter().map(|_| None).collect();
-        for manager in [Manager::Services, Manager::Log] {
-            let places: Vec<usize> =
-                (0..questions.len()).filter(|place| questions[*place].manager() == manager).collect();
-            let asked: Vec<&Question> = places.iter().map(|place| questions[*place]).collect();
-            if asked.is_empty() {
-                continue;
+    /// Answers questions that `manager` is asked at once, in order.
+    pub fn look(&mut self, manager: Manager, questions: &[&Question]) -> Vec<Answer> {
+        match manager {
+            Manager::Services => self.services.look(questions),
+            Manager::Log => service::log(questions),
+            Manager::Packages => self.packages.look(questions),
+            Manager::Commands => {
+                questions.iter().map(|question| action::look(question, &self.contents)).collect()
             }
-            let found = match manager {
-                Manager::Services => self.services.look(&asked),
-                Manager::Log => service::log(&asked),
-                Manager::Files => Vec::new(),
-            };
-            for (place, answer) in places.into_iter().zip(found) {
-                answers[place] = Some(answer);
-            }
+            Manager::Files | Manager::Owners | Manager::Accounts => Vec::new(),
         }
-        let silent = || Answer::NotAnswered("no manager answers this question".to_owned());
-        answers.into_iter().map(|answer| answer.unwrap_or_else(silent)).collect()
+    }
+
+    /// Hears which steps are performed next.
+    pub fn ahead(&mut self, steps: &[&Step]) {
+        let packages = steps.iter().filter_map(|step| match step {
+            Step::Package(PackageStep::Install { package }) => Some(package.clone()),
+            _ => None,
+        });
+        self.packages.ahead(packages.collect());
     }
 
     /// Performs one step.
     pub fn perform(&mut self, step: &Step, _: &Tools<'_>) -> Result<(), Failure> {
         match step {
-            Step::Files(_) => Err(Failure::Failed("no manager does files; report this as a bug".to_owned())),
             Step::Service(step) => self.services.perform(step),
+            Step::Package(PackageStep::Install { package }) => self.packages.install(package),
+            Step::Action(step) => action::perform(&step.command, &self.contents),
+            Step::Files(_) | Step::User(_) => {
+                Err(Failure::Failed("no manager does this; report this as a bug".to_owned()))
+            }
         }
     }
 }

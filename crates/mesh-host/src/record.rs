@@ -77,6 +77,28 @@ pub enum Written {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         with: BTreeMap<String, u64>,
     },
+    /// An installed package.
+    Package,
+    /// An action that is true.
+    Action,
+    /// An account.
+    Account {
+        /// Its number.
+        uid: u32,
+        /// The number of its primary group.
+        gid: u32,
+    },
+    /// A command that the service manager runs.
+    Process {
+        /// Of its unit file.
+        unit: Digest,
+        /// Of its environment file; keyed if a secret is in it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        env: Option<Digest>,
+        /// What it was last started with: the moves of each resource in its `restart-on`.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        with: BTreeMap<String, u64>,
+    },
     /// A file.
     File {
         /// Where a link led that was followed; `None`: it lies at its own path.
@@ -266,6 +288,7 @@ impl Memory {
     pub fn wrote(&self, target: &Target, is: impl Fn(&Digest) -> bool) -> bool {
         let recorded = match self.records.get(target).map(|record| &record.written) {
             Some(Written::File { digest, .. }) => is(digest),
+            Some(Written::Process { unit, env, .. }) => is(unit) || env.as_ref().is_some_and(&is),
             _ => false,
         };
         recorded || self.intended(target, is)

@@ -116,6 +116,9 @@ fn asked(questions: &[Question]) -> Option<String> {
             Question::Content { .. } | Question::Leaves { .. } => Some("stat and content"),
             Question::Owner(_) | Question::UnitLog(_) => None,
             Question::Unit(_) => Some("systemctl show"),
+            Question::Package(_) => Some("dpkg-query"),
+            Question::Account(_) => Some("passwd and group"),
+            Question::Holds(_) => Some("verify"),
         })
         .collect();
     words.dedup();

@@ -9,7 +9,7 @@ use crate::digest::DigestKey;
 use crate::engine::{Engine, Family};
 use crate::files::{Files, Trust};
 use crate::machine::Real;
-use crate::managers::Managers;
+use crate::managers::{Managers, Users};
 use crate::outcome::Outcome as End;
 use crate::prepare::{Module, NotReady, Prepared, prepare};
 use crate::record::{Entry, Memory};
@@ -199,7 +199,10 @@ fn machine(site: &Site, key: &DigestKey, prepared: &Prepared) -> Result<Real, Tr
         .map_err(|error| broken("the root of the tree cannot be opened", &error))?;
     let own = site.sealing_key().map_err(|error| broken("the sealing key cannot be read", &error))?;
     let files = files.with(Rc::clone(&prepared.contents), own);
-    Ok(Real { files, managers: site.is_machine().then(Managers::find) })
+    let users = Users::new(site.root(), site.is_machine());
+    let contents = Rc::clone(&prepared.contents);
+    let managers = site.is_machine().then(|| Managers::find(contents));
+    Ok(Real { files, users, managers })
 }
 
 fn run<D: crate::state::Disk>(

@@ -1,6 +1,10 @@
 //! What can be done to the machine. A step is plain data and never holds content: that is looked up by the id of the
 //! resource when the step is performed. So a step may be written into the journal as it is.
 
+mod managed;
+
+pub use managed::{ActionStep, BootStep, PackageStep, ServiceStep, UserStep};
+
 use crate::digest::Digest;
 use crate::facts::{Manager, Stamp, Touch};
 use mesh_model::resource::Format;
@@ -13,59 +17,12 @@ pub enum Step {
     Files(FileStep),
     /// Of a unit of the service manager.
     Service(ServiceStep),
-}
-
-/// One effect on the service manager.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ServiceStep {
-    /// It reads all unit files again.
-    ReadAgain,
-    /// Whether a unit starts when the machine does.
-    Boot {
-        /// The unit.
-        unit: String,
-        /// What it shall be.
-        to: BootStep,
-        /// Whether it was enabled, to be put back one day.
-        was: bool,
-    },
-    /// Starts a unit, and waits for it.
-    Start {
-        /// The unit.
-        unit: String,
-        /// Whether what it says may hold secrets, and is not told on.
-        private: bool,
-    },
-    /// Restarts a unit, and waits for it.
-    Restart {
-        /// The unit.
-        unit: String,
-        /// Whether what it says may hold secrets, and is not told on.
-        private: bool,
-    },
-    /// Has a running unit read its configuration again.
-    Reload {
-        /// The unit.
-        unit: String,
-        /// Whether what it says may hold secrets, and is not told on.
-        private: bool,
-    },
-    /// Stops a unit, and waits for it.
-    Stop {
-        /// The unit.
-        unit: String,
-    },
-}
-
-/// What becomes of a unit's boot state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BootStep {
-    /// It starts when the machine does.
-    Enable,
-    /// It does not.
-    Disable,
-    /// Its links are made anew, as its file says now.
-    Renew,
+    /// Of the package manager.
+    Package(PackageStep),
+    /// Of an account.
+    User(UserStep),
+    /// A declared command.
+    Action(ActionStep),
 }
 
 /// Where the service manager finds unit files: whoever writes there changes what it says of units.
@@ -187,6 +144,9 @@ impl Step {
             }
             // One unit starts, stops and changes others.
             Self::Service(_) => Touch::manager(Manager::Services),
+            // It brings files, units and accounts; a command may do anything.
+            Self::Package(_) | Self::Action(_) => Touch::Everything,
+            Self::User(_) => Touch::manager(Manager::Accounts).and(Touch::manager(Manager::Owners)),
         }
     }
 
@@ -200,7 +160,7 @@ impl Step {
         match self {
             Self::Files(FileStep::Write { digest, .. }) => Some(digest),
             Self::Files(FileStep::SetLeaves { digest, .. }) => digest.as_ref(),
-            Self::Files(_) | Self::Service(_) => None,
+            _ => None,
         }
     }
 
@@ -213,6 +173,8 @@ impl Step {
                     | FileStep::Write { seen: None, .. }
                     | FileStep::SetLeaves { seen: None, .. }
             ) | Self::Service(ServiceStep::Start { .. })
+                | Self::Package(PackageStep::Install { .. })
+                | Self::User(UserStep::Add { .. })
         )
     }
 
@@ -232,7 +194,7 @@ impl Step {
             Self::Files(FileStep::Write { path, in_place: false, .. } | FileStep::SetLeaves { path, .. }) => {
                 Some(parent(path))
             }
-            Self::Files(_) | Self::Service(_) => None,
+            _ => None,
         }
     }
 }

@@ -1,12 +1,16 @@
 //! What the managers of the machine hold.
 
-use super::{Decided, Failure, View, failed, service};
+use super::{Decided, Failure, View, action, failed, package, service, user};
 use crate::desired::{Desired, Managed};
 use mesh_model::resource::What;
 
 pub(super) fn next(desired: &Desired, managed: &Managed, view: &View<'_>) -> Decided {
     match &managed.what {
+        What::User(declared) => user::next(declared, view),
+        _ if !view.managers => Ok(super::skipped()),
         What::Service(declared) => service::next(declared, managed.private, view),
+        What::Package(declared) => package::next(&declared.package.to_string(), view),
+        What::Action(declared) => action::next(&desired.id, declared, managed.private, view),
         _ => {
             let kind = desired.target().kind.name();
             Err(failed(Failure::Failed(format!("this program cannot apply a {kind} yet: use a newer one"))))

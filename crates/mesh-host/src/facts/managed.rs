@@ -11,17 +11,61 @@ pub enum Manager {
     Services,
     /// The log of the machine.
     Log,
+    /// The package manager.
+    Packages,
+    /// Whoever knows the accounts of the machine.
+    Accounts,
+    /// The numbers of owners.
+    Owners,
+    /// A declared command.
+    Commands,
 }
 
 impl Question {
     /// Who answers it.
     pub const fn manager(&self) -> Manager {
         match self {
-            Self::Path(_) | Self::Content { .. } | Self::Leaves { .. } | Self::Owner(_) => Manager::Files,
+            Self::Path(_) | Self::Content { .. } | Self::Leaves { .. } => Manager::Files,
+            Self::Owner(_) => Manager::Owners,
             Self::Unit(_) => Manager::Services,
             Self::UnitLog(_) => Manager::Log,
+            Self::Package(_) => Manager::Packages,
+            Self::Account(_) => Manager::Accounts,
+            Self::Holds(_) => Manager::Commands,
         }
     }
+}
+
+/// A declared command that says whether something is true, or makes it so.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Check {
+    /// The resource, under which its environment is kept.
+    pub id: String,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The container in which it runs. `None`: on the machine.
+    pub within: Option<String>,
+    /// How long it may take, in milliseconds.
+    pub limit_ms: u64,
+    /// Whether what it says may hold secrets, and is not told on.
+    pub private: bool,
+}
+
+/// How an account stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountFact {
+    /// Its number.
+    pub uid: u32,
+    /// The number of its primary group.
+    pub gid: u32,
+    /// The name of its primary group, if it has one.
+    pub group: Option<String>,
+    /// The groups that name it as a member.
+    pub groups: Vec<String>,
+    /// The home directory.
+    pub home: String,
+    /// The login shell.
+    pub shell: String,
 }
 
 /// Whether the service manager could read a unit.

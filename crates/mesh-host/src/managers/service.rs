@@ -32,6 +32,10 @@ impl Services {
         Self { found: Path::new("/run/systemd/system").is_dir() }
     }
 
+    pub(super) const fn is_there(&self) -> bool {
+        self.found
+    }
+
     /// How units stand: one process for all of them.
     pub(super) fn look(&self, questions: &[&Question]) -> Vec<Answer> {
         let all = |answer: &Answer| questions.iter().map(|_| answer.clone()).collect();
