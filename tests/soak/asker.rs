@@ -9,7 +9,6 @@ use super::support::client::{Client, Inbox, Unanswered};
 use super::support::verb::{ANSWER_BOUND, Answer};
 use super::tally::Unmet;
 use super::writer::{KINDS, MODULES};
-use crate::support::verb::AsksTheSeat;
 use mesh_model::bucket::Bucket;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, VecDeque};

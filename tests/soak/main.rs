@@ -1,5 +1,5 @@
 //! A soak: for a given time asks, writes, restarts, freezes and cuts together, every answer checked against what was
-//! written; then the faults end, and everything has to be right again.
+//! written; then the faults end, and everything has to be right again. With `--hostile` a reader floods the seat instead.
 //!
 //! `cargo test --test soak -- --minutes 20` runs it, on the server that `NATS_SERVER` names. The seed that is printed
 //! first draws the same faults again; how they meet is the machine's doing.
@@ -12,6 +12,7 @@ mod support;
 mod asker;
 mod chance;
 mod faults;
+mod hostile;
 mod judge;
 mod model;
 mod supervisor;
@@ -52,7 +53,7 @@ const RECOVERY: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_secs(15);
 
 /// How many threads an idle seat has (ARCHITECTURE.md).
-const THREADS: usize = 5;
+const THREADS: usize = 6;
 
 /// How long a change of the registry by hand may show, faults included.
 const TOUCHED: Duration = Duration::from_secs(180);
@@ -69,6 +70,9 @@ struct Arguments {
     /// the program that holds the seat [the one that was built with this]
     #[argh(option)]
     seat: Option<String>,
+    /// instead: random requests from a reader, a thousand a second, with good ones beside them
+    #[argh(switch)]
+    hostile: bool,
 }
 
 /// What everybody in the soak shares.
@@ -112,6 +116,9 @@ impl Soak {
 fn main() -> ExitCode {
     let arguments: Arguments = argh::from_env();
     println!("seed                    {}", arguments.seed);
+    if arguments.hostile {
+        return hostile::run(arguments.minutes, arguments.seed);
+    }
     let mut server = Server::start();
     support::mesh::init(&server);
     let proxy = Proxy::start(&server);
