@@ -26,6 +26,21 @@ pub struct Service {
     pub response_schema: &'static str,
 }
 
+/// One verb of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Its name.
+    pub name: &'static str,
+    /// Its subject.
+    pub subject: &'static str,
+    /// Its queue group.
+    pub queue: &'static str,
+    /// The schema id of a request.
+    pub request_schema: &'static str,
+    /// The schema id of a response.
+    pub response_schema: &'static str,
+}
+
 /// The request type of a monitoring subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Monitor {
@@ -101,17 +116,33 @@ impl Service {
         json(&self.head("io.nats.micro.v1.ping_response", instance))
     }
 
+    /// The endpoint of the service's one verb.
+    pub const fn own_endpoint(&self) -> Endpoint {
+        Endpoint {
+            name: self.endpoint,
+            subject: self.verb,
+            queue: self.queue,
+            request_schema: self.request_schema,
+            response_schema: self.response_schema,
+        }
+    }
+
     /// The response of `instance` to `$SRV.INFO`.
     pub fn info(&self, instance: &Identity) -> String {
+        self.info_of(instance, &[self.own_endpoint()])
+    }
+
+    /// The same for a service of several verbs.
+    pub fn info_of(&self, instance: &Identity, endpoints: &[Endpoint]) -> String {
         #[derive(Serialize)]
         struct Info<'a> {
             #[serde(flatten)]
             head: Head<'a>,
             description: &'static str,
-            endpoints: [Endpoint; 1],
+            endpoints: Vec<Described>,
         }
         #[derive(Serialize)]
-        struct Endpoint {
+        struct Described {
             name: &'static str,
             subject: &'static str,
             queue_group: &'static str,
@@ -122,33 +153,45 @@ impl Service {
             request_schema: &'static str,
             response_schema: &'static str,
         }
+        let describe = |endpoint: &Endpoint| Described {
+            name: endpoint.name,
+            subject: endpoint.subject,
+            queue_group: endpoint.queue,
+            metadata: Schemas {
+                request_schema: endpoint.request_schema,
+                response_schema: endpoint.response_schema,
+            },
+        };
         json(&Info {
             head: self.head("io.nats.micro.v1.info_response", instance),
             description: self.description,
-            endpoints: [Endpoint {
-                name: self.endpoint,
-                subject: self.verb,
-                queue_group: self.queue,
-                metadata: Schemas {
-                    request_schema: self.request_schema,
-                    response_schema: self.response_schema,
-                },
-            }],
+            endpoints: endpoints.iter().map(describe).collect(),
         })
     }
 
     /// The response of `instance` to `$SRV.STATS`. `started` is RFC 3339; `data` is the service's own counters as
     /// JSON.
     pub fn stats(&self, instance: &Identity, started: &str, work: &Work, data: &RawValue) -> String {
+        self.stats_of(instance, started, &[(self.own_endpoint(), work)], data)
+    }
+
+    /// The same for a service of several verbs, each with its own work.
+    pub fn stats_of(
+        &self,
+        instance: &Identity,
+        started: &str,
+        endpoints: &[(Endpoint, &Work)],
+        data: &RawValue,
+    ) -> String {
         #[derive(Serialize)]
         struct Stats<'a> {
             #[serde(flatten)]
             head: Head<'a>,
             started: &'a str,
-            endpoints: [Endpoint<'a>; 1],
+            endpoints: Vec<Counted<'a>>,
         }
         #[derive(Serialize)]
-        struct Endpoint<'a> {
+        struct Counted<'a> {
             name: &'static str,
             subject: &'static str,
             queue_group: &'static str,
@@ -159,21 +202,25 @@ impl Service {
             average_processing_time: u64,
             data: &'a RawValue,
         }
-        let nanoseconds = u64::try_from(work.time.as_nanos()).unwrap_or(u64::MAX);
-        json(&Stats {
-            head: self.head("io.nats.micro.v1.stats_response", instance),
-            started,
-            endpoints: [Endpoint {
-                name: self.endpoint,
-                subject: self.verb,
-                queue_group: self.queue,
+        let mut counted = Vec::new();
+        for (endpoint, work) in endpoints {
+            let nanoseconds = u64::try_from(work.time.as_nanos()).unwrap_or(u64::MAX);
+            counted.push(Counted {
+                name: endpoint.name,
+                subject: endpoint.subject,
+                queue_group: endpoint.queue,
                 num_requests: work.requests,
                 num_errors: work.errors,
                 last_error: &work.last_error,
                 processing_time: nanoseconds,
                 average_processing_time: nanoseconds.checked_div(work.requests).unwrap_or(0),
                 data,
-            }],
+            });
+        }
+        json(&Stats {
+            head: self.head("io.nats.micro.v1.stats_response", instance),
+            started,
+            endpoints: counted,
         })
     }
 

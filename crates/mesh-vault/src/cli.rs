@@ -1,0 +1,203 @@
+//! The command line: one file a command.
+
+#![expect(clippy::doc_markdown, reason = "doc comments of options are the text of --help")]
+#![allow(rustdoc::broken_intra_doc_links, reason = "their brackets hold what an option is without the flag")]
+
+mod check;
+mod health;
+mod init;
+mod key;
+mod serve;
+mod status;
+
+use argh::{ArgsInfo, FromArgs};
+use mesh_bus::config::environment;
+use mesh_daemon::arguments::{Early, Grammar};
+use mesh_daemon::exit::Exit;
+use mesh_daemon::output::{complain, print};
+use mesh_model::keys::{MeshKey, SealingKey};
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+/// The environment's variables.
+type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Declares a command that connects to the bus: its own options, and those that say how to connect.
+macro_rules! connecting {
+    ($(#[$attribute:meta])* $visible:vis struct $name:ident { $($options:tt)* }) => {
+        $(#[$attribute])*
+        $visible struct $name {
+            $($options)*
+
+            /// the bus's servers: URLs, comma-separated [NATS_URL; nats://127.0.0.1:4222]
+            #[argh(option, arg_name = "urls")]
+            server: Option<String>,
+
+            /// a file with a user's JWT and seed [NATS_CREDS]
+            #[argh(option, arg_name = "file")]
+            creds: Option<String>,
+
+            /// a file with a user's seed [NATS_NKEY]
+            #[argh(option, arg_name = "file")]
+            nkey: Option<String>,
+
+            /// the user; the password comes from NATS_PASSWORD alone [NATS_USER]
+            #[argh(option, arg_name = "name")]
+            user: Option<String>,
+
+            /// the CA that signed the server certificates [NATS_CA]
+            #[argh(option, arg_name = "file")]
+            tls_ca: Option<String>,
+
+            /// the client certificate [NATS_CERT]
+            #[argh(option, arg_name = "file")]
+            tls_cert: Option<String>,
+
+            /// the key of the client certificate [NATS_KEY]
+            #[argh(option, arg_name = "file")]
+            tls_key: Option<String>,
+
+            /// a context of the nats tool, by name [NATS_CONTEXT; the selected one]
+            #[argh(option, arg_name = "name")]
+            context: Option<String>,
+        }
+
+        impl $name {
+            fn flags(&self) -> mesh_bus::config::Flags {
+                mesh_bus::config::Flags {
+                    server: self.server.clone(),
+                    creds: self.creds.clone(),
+                    nkey: self.nkey.clone(),
+                    user: self.user.clone(),
+                    tls_ca: self.tls_ca.clone(),
+                    tls_cert: self.tls_cert.clone(),
+                    tls_key: self.tls_key.clone(),
+                    context: self.context.clone(),
+                }
+            }
+        }
+    };
+}
+use connecting;
+
+/// The vault of a mesh: makes its secrets, keeps sealed copies alone, and hands each to the machine that uses it.
+#[derive(FromArgs, ArgsInfo, Debug)]
+#[argh(
+    note = "Flags override environment variables, which override the selected context of the nats tool. They may stand\nbefore or after the command, also as --flag=value. Passwords and tokens come from files or the environment,\nnever from a flag. The store is the folder of --store, MESH_VAULT_STORE, STATE_DIRECTORY, or /var/lib/mesh-vault.",
+    example = "{command_name} init --mesh OAB… --recovery XAB…",
+    example = "{command_name} key show",
+    example = "{command_name} serve --nkey /etc/mesh-vault/vault.nk --status-file /run/mesh-vault/status.json"
+)]
+struct Arguments {
+    /// print the version
+    #[argh(switch)]
+    version: bool,
+
+    #[argh(subcommand)]
+    command: Command,
+}
+
+#[derive(FromArgs, ArgsInfo, Debug)]
+#[argh(subcommand)]
+enum Command {
+    Serve(serve::Serve),
+    Init(init::Init),
+    Key(key::Key),
+    Check(check::Check),
+    Status(status::StatusCommand),
+    Health(health::Health),
+    Version(Version),
+}
+
+/// print the version
+#[derive(FromArgs, ArgsInfo, Debug)]
+#[argh(subcommand, name = "version", example = "{command_name}")]
+struct Version {}
+
+/// The program's name, as it is typed.
+const PROGRAM: &str = "mesh-vault";
+
+/// What the parser does not know of the command line: other spellings, mostly those of the `nats` tool.
+const GRAMMAR: Grammar = Grammar {
+    program: PROGRAM,
+    aliases: &[
+        ("-s", "--server"),
+        ("--tlsca", "--tls-ca"),
+        ("--tlscert", "--tls-cert"),
+        ("--tlskey", "--tls-key"),
+    ],
+    instead: &[
+        (
+            "--password",
+            "set NATS_PASSWORD, since every user of the machine can read the arguments of a process",
+        ),
+        ("--token", "set NATS_TOKEN, since every user of the machine can read the arguments of a process"),
+    ],
+    defaults: &[],
+};
+
+fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("MESH_PROVISIONER_COMMIT") {
+        Some(commit) => format!("{PROGRAM} {version} ({commit})\n"),
+        None => format!("{PROGRAM} {version} (development build)\n"),
+    }
+}
+
+/// Runs the command that `arguments` name; returns how it ended.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
+    let arguments = match GRAMMAR.parse::<Arguments>(arguments) {
+        Ok(arguments) => arguments,
+        Err(early) => return end(early),
+    };
+    if arguments.version {
+        return print(&version());
+    }
+    match arguments.command {
+        Command::Serve(serve) => serve.run(&environment),
+        Command::Init(init) => init.run(&environment),
+        Command::Key(key) => key.run(&environment),
+        Command::Check(check) => check.run(&environment),
+        Command::Status(status) => status.run(&environment),
+        Command::Health(health) => health.run(&environment),
+        Command::Version(Version {}) => print(&version()),
+    }
+}
+
+/// Ends where there is no command to run.
+fn end(early: Early) -> Exit {
+    match early {
+        Early::Help(text) => print(&text),
+        Early::Version => print(&version()),
+        // A person who types the name alone wants to know what there is. A unit file that does is wrong.
+        Early::NoCommand(help) if std::io::stdout().is_terminal() => print(&help),
+        Early::NoCommand(_) => {
+            complain(&format!("no command is given: {PROGRAM} serve runs the vault"));
+            complain(&format!("see {PROGRAM} --help"));
+            Exit::Usage
+        }
+        Early::Wrong { message, see } => {
+            complain(&message);
+            complain(&format!("see {see}"));
+            Exit::Usage
+        }
+    }
+}
+
+/// The folder of the store.
+fn folder(given: Option<PathBuf>, environment: Environment<'_>) -> PathBuf {
+    let first = |directories: String| directories.split(':').next().unwrap_or_default().to_owned();
+    given
+        .or_else(|| environment("MESH_VAULT_STORE").map(PathBuf::from))
+        .or_else(|| environment("STATE_DIRECTORY").map(first).map(PathBuf::from))
+        .unwrap_or_else(|| PathBuf::from(crate::store::FOLDER))
+}
+
+fn parse_mesh(text: &str) -> Result<MeshKey, String> {
+    text.parse().map_err(|why| format!("{text:?} {why}: mesh-controller identity prints it"))
+}
+
+fn parse_recovery(text: &str) -> Result<SealingKey, String> {
+    text.parse().map_err(|why| format!("{text:?} {why}: mesh-controller operator key make prints it"))
+}
