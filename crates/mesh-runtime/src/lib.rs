@@ -11,11 +11,13 @@
 
 mod event;
 mod links;
+mod options;
 mod shell;
 mod start;
 
 pub use event::{Action, Event, Machine, Subscription};
 pub use links::MAX_UNTAKEN_REPLIES;
+pub use mesh_bus::config::Flags;
 pub use mesh_bus::message::Delivery;
 pub use shell::{Settings, serve};
 pub use start::{Started, start};
