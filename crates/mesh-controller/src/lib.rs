@@ -3,7 +3,10 @@
 //!
 //! Read [`compose`] first (what each node is to run, as one pure function), then [`store`] (what there is).
 
+pub mod broker;
 pub mod compose;
 pub mod identity;
+pub mod join;
+pub mod serve;
 pub mod snapshot;
 pub mod store;

@@ -84,6 +84,11 @@ impl Proven {
         &self.request.token
     }
 
+    /// The key that it wants to register, which nobody has checked yet.
+    pub fn bus(&self) -> &BusKey {
+        &self.request.bus
+    }
+
     /// The request, if both proofs hold; `token` is the public half of the token's key. Otherwise which does not.
     pub fn check(&self, token: &str) -> Result<&Request, &'static str> {
         let message = self.request.message();

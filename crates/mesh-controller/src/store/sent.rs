@@ -121,6 +121,20 @@ pub fn undone(connection: &Connection) -> Result<Vec<Sent>, Error> {
     select(connection, "WHERE done = 0", &[])
 }
 
+/// The records of nodes, by key.
+pub fn records(connection: &Connection) -> Result<Vec<Sent>, Error> {
+    select(connection, "WHERE bucket = ?1", &[&Bucket::Nodes.name()])
+}
+
+/// Passes each value to `take`, one at a time: all of them together may be large.
+pub fn each(connection: &Connection, mut take: impl FnMut(Sent)) -> Result<(), Error> {
+    let mut statement = connection.prepare(COLUMNS)?;
+    for sent in statement.query_map([], read)? {
+        take(sent?);
+    }
+    Ok(())
+}
+
 /// One value.
 pub fn get(connection: &Connection, bucket: Bucket, key: &str) -> Result<Option<Sent>, Error> {
     let sql = format!("{COLUMNS} WHERE bucket = ?1 AND key = ?2");

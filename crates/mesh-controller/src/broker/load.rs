@@ -1,0 +1,126 @@
+//! The file of users on its way into the server: written whole, loaded again, and proven by the sentinel.
+
+use crate::store::Error;
+use mesh_bus::config::{Auth, BusConfig};
+use mesh_bus::rights_probe::RightsProbe;
+use nkeys::KeyPair;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long the command that reloads the server may take.
+const COMMAND: Duration = Duration::from_secs(30);
+
+/// How the server is told to read its configuration again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reload {
+    /// SIGHUP to the process whose id is this, or stands in the file of this name.
+    Pid(String),
+    /// A program and its arguments; no shell.
+    Command(Vec<String>),
+    /// The operator carries the file to the server and reloads it there.
+    ByHand,
+}
+
+impl Reload {
+    /// From `--reload-command` and `--reload-pid`.
+    pub fn of(command: Option<&str>, pid: Option<&str>) -> Result<Reload, Error> {
+        match (command, pid) {
+            (Some(_), Some(_)) => {
+                Err(Error::Refused("--reload-command and --reload-pid: give one of them".into()))
+            }
+            (Some(command), None) => {
+                let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+                if words.is_empty() {
+                    return Err(Error::Refused("--reload-command is empty".into()));
+                }
+                Ok(Reload::Command(words))
+            }
+            (None, Some(pid)) => Ok(Reload::Pid(pid.to_owned())),
+            (None, None) => Ok(Reload::ByHand),
+        }
+    }
+
+    /// Tells the server. The error says what to look at.
+    pub fn tell(&self) -> Result<(), String> {
+        match self {
+            Reload::ByHand => Ok(()),
+            Reload::Pid(pid) => hang_up(pid),
+            Reload::Command(words) => run(words),
+        }
+    }
+}
+
+fn hang_up(pid: &str) -> Result<(), String> {
+    let text = if pid.bytes().all(|byte| byte.is_ascii_digit()) {
+        pid.to_owned()
+    } else {
+        fs::read_to_string(pid).map_err(|error| format!("--reload-pid: {pid} cannot be read: {error}"))?
+    };
+    let number = text.trim().parse().ok().and_then(rustix::process::Pid::from_raw);
+    let number = number.ok_or_else(|| format!("--reload-pid: {pid} holds no process id"))?;
+    rustix::process::kill_process(number, rustix::process::Signal::HUP)
+        .map_err(|error| format!("--reload-pid: no signal to process {}: {error}", text.trim()))
+}
+
+fn run(words: &[String]) -> Result<(), String> {
+    let shown = words.join(" ");
+    let failed = |why: String| format!("--reload-command: {shown}: {why}");
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+    let until = Instant::now() + COMMAND;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(failed(format!("ended with {status}"))),
+            Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(10)),
+            Ok(None) => {
+                child.kill().ok();
+                child.wait().ok();
+                return Err(failed(format!("did not end within {} s", COMMAND.as_secs())));
+            }
+            Err(error) => return Err(failed(error.to_string())),
+        }
+    }
+}
+
+/// Replaces a file as a whole: whoever reads it sees the old or the new one.
+pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), String> {
+    let write = || -> io::Result<()> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?.to_string_lossy();
+        let beside = folder.join(format!(".{name}.new"));
+        fs::remove_file(&beside).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?;
+        // What is there keeps its mode: the server may run as another user.
+        let mode = fs::metadata(path).map_or(mode, |old| old.permissions().mode() & 0o7777);
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&beside, path)?;
+        fs::File::open(folder)?.sync_all()
+    };
+    write().map_err(|error| format!("{} cannot be written: {error}", path.display()))
+}
+
+/// Tries to be let in as the sentinel. `seed` is the file that its seed is written to: it opens nothing but this.
+pub fn prove(connection: &BusConfig, seed: &Path, sentinel: &KeyPair) -> Result<(), String> {
+    let text = sentinel.seed().map_err(|error| error.to_string())?;
+    match fs::remove_file(seed) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(format!("{} cannot be replaced: {error}", seed.display()));
+        }
+        _ => {}
+    }
+    write(seed, &format!("{text}\n"), 0o600)?;
+    let connection = BusConfig { auth: Auth::Nkey(PathBuf::from(seed)), ..connection.clone() };
+    let probe = RightsProbe::open(connection, "mesh-controller sentinel", [])?;
+    probe.close();
+    Ok(())
+}

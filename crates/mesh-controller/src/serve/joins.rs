@@ -1,0 +1,185 @@
+//! Requests under way: joins that wait for the store and then for the server, and questions that wait for the store.
+
+use crate::join::register::Outcome;
+use crate::serve::task::{Reading, Task};
+use crate::serve::wire;
+use mesh_jetstream::message::Outgoing;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long a request may wait until it is told to ask again. Whoever asks again with the same keys gets the same answer.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How many requests may be under way.
+const MAX_UNDER_WAY: usize = 8192;
+
+/// How many requests to join are judged in one go.
+const MAX_BATCH: usize = 512;
+
+#[derive(Debug)]
+struct Pending {
+    reply: String,
+    until: Duration,
+    at: At,
+}
+
+#[derive(Debug)]
+enum At {
+    /// It waits for its turn.
+    Waiting(Vec<u8>),
+    /// The store judges it, or reads for it.
+    Store,
+    /// Its answer waits until the server has this generation of the file of users.
+    Account(u64, String),
+}
+
+/// All requests under way.
+#[derive(Debug, Default)]
+pub struct Requests {
+    pending: BTreeMap<u64, Pending>,
+    next: u64,
+    joining: bool,
+    /// Nodes that have joined since the start.
+    pub joined: u64,
+    /// Requests to join that were refused.
+    pub refused: u64,
+}
+
+impl Requests {
+    /// Takes a request to join. An error if there are too many.
+    pub fn join(&mut self, reply: String, body: Vec<u8>, now: Duration) -> Option<Outgoing> {
+        self.take(reply, At::Waiting(body), now).err()
+    }
+
+    /// Takes a question.
+    pub fn ask(
+        &mut self,
+        reply: String,
+        verb: Reading,
+        body: Vec<u8>,
+        now: Duration,
+    ) -> Result<Task, Outgoing> {
+        let id = self.take(reply, At::Store, now)?;
+        Ok(Task::Read { id, verb, body })
+    }
+
+    fn take(&mut self, reply: String, at: At, now: Duration) -> Result<u64, Outgoing> {
+        if self.pending.len() >= MAX_UNDER_WAY {
+            return Err(wire::error(reply, 503, "full", "too many requests are under way: try again"));
+        }
+        self.next += 1;
+        self.pending.insert(self.next, Pending { reply, until: now + PATIENCE, at });
+        Ok(self.next)
+    }
+
+    /// The joins that are to be judged next, unless others are being judged.
+    pub fn batch(&mut self) -> Option<Task> {
+        if self.joining {
+            return None;
+        }
+        let mut batch = Vec::new();
+        for (id, pending) in &mut self.pending {
+            if batch.len() == MAX_BATCH {
+                break;
+            }
+            if let At::Waiting(body) = &mut pending.at {
+                batch.push((*id, std::mem::take(body)));
+                pending.at = At::Store;
+            }
+        }
+        self.joining = !batch.is_empty();
+        self.joining.then_some(Task::Join(batch))
+    }
+
+    /// The store has judged; `generation` of the file of users has the accounts, `loaded` is what the server has.
+    pub fn judged(&mut self, outcomes: Vec<(u64, Outcome)>, generation: u64, loaded: u64) -> Vec<Outgoing> {
+        self.joining = false;
+        let mut send = Vec::new();
+        for (id, outcome) in outcomes {
+            match outcome {
+                Ok(welcome) => {
+                    self.joined += u64::from(welcome.is_new);
+                    if let Some(pending) = self.pending.get_mut(&id) {
+                        pending.at = At::Account(generation, welcome.body);
+                    }
+                }
+                Err(refusal) => {
+                    self.refused += 1;
+                    if let Some(Pending { reply, .. }) = self.pending.remove(&id) {
+                        send.push(wire::error(reply, refusal.code, refusal.reason, &refusal.message));
+                    }
+                }
+            }
+        }
+        send.extend(self.loaded(loaded));
+        send
+    }
+
+    /// The store could not judge them.
+    pub fn not_judged(&mut self, ids: &[u64], why: &str) -> Vec<Outgoing> {
+        self.joining = false;
+        let gone = ids.iter().filter_map(|id| self.pending.remove(id));
+        gone.map(|pending| wire::error(pending.reply, 503, "store", &format!("{why}: try again"))).collect()
+    }
+
+    /// The server has this generation of the file of users.
+    pub fn loaded(&mut self, generation: u64) -> Vec<Outgoing> {
+        let good = |pending: &Pending| matches!(pending.at, At::Account(wanted, _) if wanted <= generation);
+        let ids: Vec<u64> =
+            self.pending.iter().filter(|(_, pending)| good(pending)).map(|(id, _)| *id).collect();
+        let done = ids.iter().filter_map(|id| self.pending.remove(id));
+        done.filter_map(|pending| match pending.at {
+            At::Account(_, body) => Some(wire::answer(pending.reply, body)),
+            _ => None,
+        })
+        .collect()
+    }
+
+    /// The answer to a question.
+    pub fn answered(
+        &mut self,
+        id: u64,
+        answer: Result<String, String>,
+        max_payload: usize,
+    ) -> Option<Outgoing> {
+        let Pending { reply, .. } = self.pending.remove(&id)?;
+        Some(match answer {
+            Ok(body) if body.len() > max_payload => wire::error(
+                reply,
+                503,
+                "response_too_large",
+                "the answer is larger than the server's max_payload: ask for one node",
+            ),
+            Ok(body) => wire::answer(reply, body),
+            Err(why) => wire::error(reply, 503, "store", &why),
+        })
+    }
+
+    /// Tells those that have waited for too long.
+    pub fn due(&mut self, now: Duration) -> Vec<Outgoing> {
+        let late: Vec<u64> =
+            self.pending.iter().filter(|(_, pending)| pending.until <= now).map(|(id, _)| *id).collect();
+        let late = late.iter().filter_map(|id| self.pending.remove(id));
+        late.map(|pending| {
+            let words = match pending.at {
+                At::Account(..) => {
+                    "the node is registered, and the server has not loaded its account yet: ask again"
+                }
+                _ => "no answer in time: ask again",
+            };
+            wire::error(pending.reply, 503, "timeout", words)
+        })
+        .collect()
+    }
+
+    /// When [`Requests::due`] has something to do.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        // They are numbered as they came, and each waits as long as the others.
+        self.pending.values().next().map(|pending| pending.until)
+    }
+
+    /// How many are under way.
+    pub fn under_way(&self) -> usize {
+        self.pending.len()
+    }
+}
