@@ -141,6 +141,11 @@ impl Envelope {
         Ok(&self.payload)
     }
 
+    /// The payload as it stands there, for whoever made the envelope or only shows it. It proves nothing.
+    pub fn payload_unverified(&self) -> &[u8] {
+        &self.payload
+    }
+
     /// Verifies the envelope and reads its payload.
     pub fn open<T: Read>(&self, payload_type: PayloadType, key: &MeshKey) -> Result<T, Refused> {
         T::from_json_bytes(self.verify(payload_type, key)?).map_err(Refused::Shape)

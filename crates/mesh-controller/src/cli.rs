@@ -1,0 +1,238 @@
+//! The command line: one file for each group of commands. Usage, completions and the manual page's list come from the types
+//! here.
+
+#![expect(clippy::doc_markdown, reason = "doc comments of options are the text of --help")]
+#![allow(rustdoc::broken_intra_doc_links, reason = "their brackets hold what an option is without the flag")]
+
+mod acts;
+mod assign;
+mod bus;
+mod context;
+mod declare;
+mod doctor;
+mod identity;
+mod init;
+mod migrate;
+mod module;
+mod node;
+mod operator;
+mod plan;
+mod push;
+mod seats;
+mod secret;
+mod settings;
+mod show;
+mod status;
+mod terminal;
+
+use argh::{ArgsInfo, FromArgs};
+use mesh_bus::config::environment;
+use mesh_daemon::arguments::{Early, Grammar};
+use mesh_daemon::exit::Exit;
+use mesh_daemon::output::{complain, print};
+use mesh_daemon::terminal::Color;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+
+/// Declares a command that connects to the bus: its own options, and those that say how to connect.
+macro_rules! connecting {
+    ($(#[$attribute:meta])* $visible:vis struct $name:ident { $($options:tt)* }) => {
+        $(#[$attribute])*
+        $visible struct $name {
+            $($options)*
+
+            /// the bus's servers: URLs, comma-separated [NATS_URL; nats://127.0.0.1:4222]
+            #[argh(option, arg_name = "urls")]
+            server: Option<String>,
+
+            /// a file with a user's JWT and seed [NATS_CREDS]
+            #[argh(option, arg_name = "file")]
+            creds: Option<String>,
+
+            /// a file with a user's seed [NATS_NKEY]
+            #[argh(option, arg_name = "file")]
+            nkey: Option<String>,
+
+            /// the user; the password comes from NATS_PASSWORD alone [NATS_USER]
+            #[argh(option, arg_name = "name")]
+            user: Option<String>,
+
+            /// the CA that signed the server certificates [NATS_CA]
+            #[argh(option, arg_name = "file")]
+            tls_ca: Option<String>,
+
+            /// the client certificate [NATS_CERT]
+            #[argh(option, arg_name = "file")]
+            tls_cert: Option<String>,
+
+            /// the key of the client certificate [NATS_KEY]
+            #[argh(option, arg_name = "file")]
+            tls_key: Option<String>,
+
+            /// a context of the nats tool, by name [NATS_CONTEXT; the selected one]
+            #[argh(option, arg_name = "name")]
+            context: Option<String>,
+        }
+
+        impl $name {
+            fn flags(&self) -> mesh_bus::config::Flags {
+                mesh_bus::config::Flags {
+                    server: self.server.clone(),
+                    creds: self.creds.clone(),
+                    nkey: self.nkey.clone(),
+                    user: self.user.clone(),
+                    tls_ca: self.tls_ca.clone(),
+                    tls_cert: self.tls_cert.clone(),
+                    tls_key: self.tls_key.clone(),
+                    context: self.context.clone(),
+                }
+            }
+        }
+    };
+}
+use connecting;
+
+/// Decides and signs what each node of a mesh runs: records of nodes, modules, settings and assignments, and the operator's
+/// command line.
+#[derive(FromArgs, ArgsInfo, Debug)]
+#[argh(
+    note = "The store is two SQLite files. MESH_STORE_INVENTORY names the first, /var/lib/mesh-controller/inventory.db\notherwise; MESH_STORE_IDENTITY the second, /var/lib/mesh-controller/identity.db. With _FILE behind either name\nthe variable names a file that holds the name. identity.nk, the mesh's key, lies beside the second.\n\nFlags may stand before or after the command, also as --flag=value. No secret is ever an argument. assign and\nsettings change the store alone: plan shows what would be sent, push sends it.",
+    example = "{command_name} module add web.json",
+    example = "{command_name} assign attic web",
+    example = "{command_name} plan",
+    example = "{command_name} push --why 'the new shop'"
+)]
+struct Arguments {
+    /// print the version
+    #[argh(switch)]
+    version: bool,
+
+    /// when to colour: auto, always or never [auto]
+    #[argh(option, arg_name = "when", default = "Color::Auto", from_str_fn(parse_color))]
+    color: Color,
+
+    #[argh(subcommand)]
+    command: Command,
+}
+
+fn parse_color(word: &str) -> Result<Color, String> {
+    Color::parse(word)
+}
+
+/// The table of commands.
+#[derive(FromArgs, ArgsInfo, Debug)]
+#[argh(subcommand)]
+enum Command {
+    Status(status::Status),
+    Plan(plan::PlanCommand),
+    Push(push::Push),
+    Assign(assign::Assign),
+    Unassign(assign::Unassign),
+    Node(node::NodeCommand),
+    Module(module::ModuleCommand),
+    Settings(settings::SettingsCommand),
+    Secret(secret::SecretCommand),
+    Seats(seats::Seats),
+    Declare(declare::Declare),
+    Acts(acts::Acts),
+    Operator(operator::OperatorCommand),
+    Identity(identity::Identity),
+    Migrate(migrate::Migrate),
+    Prepare(migrate::Prepare),
+    Init(init::Init),
+    Doctor(doctor::Doctor),
+}
+
+/// The program's name, as it is typed.
+const PROGRAM: &str = "mesh-controller";
+
+/// What the parser does not know of the command line.
+const GRAMMAR: Grammar = Grammar {
+    program: PROGRAM,
+    aliases: &[
+        ("-s", "--server"),
+        ("--tlsca", "--tls-ca"),
+        ("--tlscert", "--tls-cert"),
+        ("--tlskey", "--tls-key"),
+        ("--colour", "--color"),
+    ],
+    instead: &[
+        (
+            "--password",
+            "set NATS_PASSWORD, since every user of the machine can read the arguments of a process",
+        ),
+        ("--token", "set NATS_TOKEN, since every user of the machine can read the arguments of a process"),
+        (
+            "--value",
+            "secret accept asks for the value, or takes it with --from FILE, since every user of the machine can read the arguments of a process",
+        ),
+        ("--force", "push --yes DIGEST sends exactly the plan with that digest"),
+    ],
+    defaults: &[],
+};
+
+fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("MESH_PROVISIONER_COMMIT") {
+        Some(commit) => format!("{PROGRAM} {version} ({commit})\n"),
+        None => format!("{PROGRAM} {version} (development build)\n"),
+    }
+}
+
+/// Runs the command that `arguments` name; returns how it ended.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
+    let arguments = match GRAMMAR.parse::<Arguments>(arguments) {
+        Ok(arguments) => arguments,
+        Err(early) => return end(early),
+    };
+    if arguments.version {
+        return print(&version());
+    }
+    arguments.color.choose();
+    arguments.command.run()
+}
+
+impl Command {
+    fn run(self) -> Exit {
+        let environment = &environment;
+        let ended = match self {
+            Command::Status(command) => command.run(environment),
+            Command::Plan(command) => command.run(environment),
+            Command::Push(command) => command.run(environment),
+            Command::Assign(command) => command.run(environment),
+            Command::Unassign(command) => command.run(environment),
+            Command::Node(command) => command.run(environment),
+            Command::Module(command) => command.run(environment),
+            Command::Settings(command) => command.run(environment),
+            Command::Secret(command) => command.run(environment),
+            Command::Seats(command) => command.run(environment),
+            Command::Declare(command) => command.run(environment),
+            Command::Acts(command) => command.run(environment),
+            Command::Operator(command) => command.run(environment),
+            Command::Identity(command) => command.run(environment),
+            Command::Migrate(command) => command.run(environment),
+            Command::Prepare(command) => command.run(environment),
+            Command::Init(command) => command.run(environment),
+            Command::Doctor(command) => command.run(environment),
+        };
+        ended.unwrap_or_else(|exit| exit)
+    }
+}
+
+/// Ends where there is no command to run.
+fn end(early: Early) -> Exit {
+    match early {
+        Early::Help(text) => print(&text),
+        Early::Version => print(&version()),
+        Early::NoCommand(help) if std::io::stdout().is_terminal() => print(&help),
+        Early::NoCommand(_) => {
+            complain(&format!("no command is given: see {PROGRAM} --help"));
+            Exit::Usage
+        }
+        Early::Wrong { message, see } => {
+            complain(&message);
+            complain(&format!("see {see}"));
+            Exit::Usage
+        }
+    }
+}

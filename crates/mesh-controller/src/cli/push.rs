@@ -1,0 +1,279 @@
+//! `push`: sends what differs, and exactly that.
+
+use super::bus::{CALL_TIMEOUT, connect, look, write};
+use super::connecting;
+use super::context::{Doing, Ended, Environment, OrEnd, store};
+use super::plan::say_problems;
+use crate::buckets;
+use crate::compose::{Composed, compose};
+use crate::identity;
+use crate::plan::{NodeChange, Plan, plan};
+use crate::push::{Highest, Sending, intend};
+use crate::snapshot;
+use crate::store::lease::{self, Lease, Taken};
+use crate::store::sent::{self, Sent};
+use crate::store::{Error, Store, identity as ids, nodes};
+use argh::{ArgsInfo, FromArgs};
+use mesh_bus::client::{CallError, Client};
+use mesh_daemon::exit::Exit;
+use mesh_daemon::output::{complain, print};
+use mesh_jetstream::api::STREAM_CREATE;
+use mesh_jetstream::bucket::Kv;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant, SystemTime};
+
+/// How long to wait for a living `serve` to send what was written down.
+const SERVE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often to look whether it did.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The fewest digits of a digest that stand for it.
+const FEWEST_DIGITS: usize = 12;
+
+connecting! {
+    /// send what differs: values first, then the signed declaration
+    #[derive(FromArgs, ArgsInfo, Debug)]
+    #[argh(
+        subcommand,
+        name = "push",
+        note = "It sends what plan shows; with --yes only the plan of that digest (12 digits or more). Taking all modules, or\nmore than half of them, off a node needs the digest. Nodes that cannot have what they should are left out and\nnamed. Sent is not applied: see status. Exit status: 0 sent, or nothing to send; 1 refused or hindered; 69 the\nbus cannot be reached; 77 denied.",
+        example = "{command_name} attic --why 'the new shop'",
+        example = "{command_name} --yes 4f1d20c9a7b3"
+    )]
+    pub(super) struct Push {
+        /// only the nodes whose report is behind what was sent, or that were never sent anything
+        #[argh(switch)]
+        behind: bool,
+
+        /// only exactly the plan with that digest
+        #[argh(option, arg_name = "digest", from_str_fn(parse_digest))]
+        yes: Option<String>,
+
+        /// why, for acts
+        #[argh(option, arg_name = "text")]
+        why: Option<String>,
+
+        /// to one node
+        #[argh(positional, arg_name = "node")]
+        node: Option<String>,
+    }
+}
+
+fn parse_digest(text: &str) -> Result<String, String> {
+    let hex = text.strip_prefix("sha256:").unwrap_or(text).to_ascii_lowercase();
+    if (FEWEST_DIGITS..=64).contains(&hex.len()) && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        Ok(hex)
+    } else {
+        Err(format!("{text:?} is no digest of a plan: give {FEWEST_DIGITS} of its hex digits or more"))
+    }
+}
+
+impl Push {
+    pub(super) fn run(self, environment: Environment<'_>) -> Ended {
+        let mut store = store(environment)?;
+        if let Some(node) = &self.node {
+            nodes::expect(store.inventory(), node).or_end()?;
+        }
+        let mut client = connect(&self.flags(), environment)?;
+        let ended = self.send(&mut store, &mut client, environment);
+        client.close();
+        ended
+    }
+
+    fn send(&self, store: &mut Store, client: &mut Client, environment: Environment<'_>) -> Ended {
+        let signer = identity::open(store).or_end()?;
+        let mesh = ids::expect_mesh(store.identity()).or_end()?;
+        let highest = self.look(store, client, &mesh.key)?;
+        let holder = format!("push of {}", super::context::who(environment));
+        let taken = lease::take(store, &holder, highest.fence).or_end()?;
+        let (lease, fence) = match taken {
+            Taken::Ours(lease) => {
+                let fence = lease.fence;
+                (Some(lease), fence)
+            }
+            Taken::Theirs(row) => (None, row.fence),
+        };
+        let at = mesh_daemon::time::rfc3339_millis(SystemTime::now());
+        let sending = Sending { mesh: &mesh.id, signer: &signer, fence, highest: &highest, at: &at };
+        let ended = self.write_down(store, &sending, environment).and_then(|(plan, composed, nodes)| {
+            say_problems(&plan);
+            match &lease {
+                Some(lease) => finish(store, client, lease, &composed)?,
+                None => await_serve(store, &nodes)?,
+            }
+            if nodes.is_empty() && !plan.is_hindered() {
+                print("nothing to send\n");
+            }
+            for node in &nodes {
+                let sequence = sent::highest_sequence(store.inventory(), node).or_end()?;
+                let lines = plan.nodes.get(node).map_or(0, |change| change.lines.len());
+                print(&format!("{node}: sent, sequence {sequence}, {lines} changes\n"));
+            }
+            Ok(if plan.is_hindered() { Exit::Failed } else { Exit::Done })
+        });
+        if let Some(lease) = lease {
+            lease.release(store).or_end()?;
+        }
+        ended
+    }
+
+    /// Reads what the bus holds of the nodes, and keeps their newest reports.
+    fn look(
+        &self,
+        store: &mut Store,
+        client: &mut Client,
+        key: &mesh_model::keys::MeshKey,
+    ) -> Result<Highest, Exit> {
+        let mut highest = Highest::default();
+        let mut heard = Vec::new();
+        for node in nodes::all(store.inventory()).or_end()? {
+            if self.node.as_ref().is_none_or(|only| *only == node.name) {
+                if let Some(report) = look(client, &node.name, key, &mut highest)? {
+                    heard.push((node.name, report));
+                }
+            }
+        }
+        let change = store.note_inventory().or_end()?;
+        for (node, report) in &heard {
+            nodes::note_report(&change, node, report).or_end()?;
+        }
+        change.commit().or_end()?;
+        Ok(highest)
+    }
+
+    /// Judges the plan and writes down what is to be sent, in one transaction.
+    fn write_down(
+        &self,
+        store: &mut Store,
+        sending: &Sending<'_>,
+        environment: Environment<'_>,
+    ) -> Result<(Plan, Composed, Vec<String>), Exit> {
+        let doing =
+            Doing::new(environment, "push", self.node.clone().unwrap_or_default()).because(self.why.as_ref());
+        let act = doing.act();
+        let (change, identity) = store.change_inventory_beside(&act).or_end()?;
+        let composed = compose(&snapshot::read(&change, identity).or_end()?);
+        let sent = sent::all(&change).or_end()?;
+        let mut plan = plan(&composed, &sent, self.node.as_deref());
+        let hex = plan.digest().hex();
+        if let Some(yes) = &self.yes {
+            if !hex.starts_with(yes.as_str()) {
+                complain(&format!(
+                    "the plan is not {yes} any more but {}: look at it with plan, and push that",
+                    &hex[..FEWEST_DIGITS]
+                ));
+                return Err(Exit::Failed);
+            }
+        } else {
+            let much: Vec<&String> =
+                plan.nodes.iter().filter(|(_, change)| change.takes_much()).map(|(node, _)| node).collect();
+            for node in &much {
+                let change: &NodeChange = &plan.nodes[*node];
+                complain(&format!("{node}: would lose {} of its {} modules", change.loses, change.had));
+            }
+            if !much.is_empty() {
+                complain(&format!(
+                    "nothing was sent: look at plan, and if that is meant, push --yes {}",
+                    &hex[..FEWEST_DIGITS]
+                ));
+                return Err(Exit::Failed);
+            }
+        }
+        if self.behind {
+            let behind = behind(&change, &plan, sending.highest).or_end()?;
+            plan.nodes.retain(|node, _| behind.contains(node));
+        }
+        let nodes = intend(&change, &plan, sending).or_end()?;
+        if !nodes.is_empty() {
+            change.commit().or_end()?;
+        }
+        Ok((plan, composed, nodes))
+    }
+}
+
+/// The nodes that have not taken what was sent, or were never sent anything.
+fn behind(
+    connection: &rusqlite::Connection,
+    plan: &Plan,
+    highest: &Highest,
+) -> Result<BTreeSet<String>, Error> {
+    let reports = nodes::reports(connection)?;
+    let mut behind = BTreeSet::new();
+    for (node, change) in &plan.nodes {
+        let taken = reports
+            .get(node)
+            .and_then(|heard| mesh_model::report::Report::parse(&heard.body).ok())
+            .map_or(0, |report| report.sequence);
+        let sent = change.base.max(highest.sequences.get(node).copied().unwrap_or(0));
+        if sent == 0 || taken < sent {
+            behind.insert(node.clone());
+        }
+    }
+    Ok(behind)
+}
+
+/// Writes on the bus what is written down and not done, of this push or of one that a crash ended.
+fn finish(store: &mut Store, client: &mut Client, lease: &Lease, composed: &Composed) -> Result<(), Exit> {
+    make_bound(client, composed);
+    let mut renewed = Instant::now();
+    let undone = sent::undone(store.inventory()).or_end()?;
+    let mut of_node: Vec<(Sent, u64)> = Vec::new();
+    for (place, sent) in undone.iter().enumerate() {
+        if renewed.elapsed() > lease::RENEW {
+            lease.renew(store).or_end()?;
+            renewed = Instant::now();
+        }
+        let revision = write(client, sent.clone())?;
+        of_node.push((sent.clone(), revision));
+        let is_last = undone.get(place + 1).is_none_or(|next| next.node != sent.node);
+        if is_last {
+            let change = store.note_inventory().or_end()?;
+            for (sent, revision) in of_node.drain(..) {
+                sent::done(&change, lease.fence, &sent, revision).or_end()?;
+            }
+            change.commit().or_end()?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the bucket of each provider that others are bound to. One that is there already is none of our business.
+fn make_bound(client: &mut Client, composed: &Composed) {
+    let providers: BTreeSet<&str> = composed.bindings.values().map(|bound| bound.module.as_str()).collect();
+    for provider in providers {
+        let bucket = buckets::bound(provider);
+        let subject = format!("{STREAM_CREATE}{}", Kv::new(&bucket).stream());
+        let body = buckets::stream(&bucket, 1, 1).to_string().into_bytes();
+        match client.call(&subject, Vec::new(), body, CALL_TIMEOUT) {
+            Ok(_) => {}
+            Err(CallError::Denied(_)) => complain(&format!(
+                "warning: the bucket {bucket} cannot be made with this account yet: load the file of broker users, and push again"
+            )),
+            Err(error) => complain(&format!("warning: the bucket {bucket}: {error:?}")),
+        }
+    }
+}
+
+/// Waits until a living `serve` has sent what was written down for these nodes.
+fn await_serve(store: &Store, nodes: &[String]) -> Result<(), Exit> {
+    let until = Instant::now() + SERVE_TIMEOUT;
+    loop {
+        let undone = sent::undone(store.inventory()).or_end()?;
+        let waiting: BTreeSet<&str> = undone
+            .iter()
+            .map(|sent| sent.node.as_str())
+            .filter(|node| nodes.iter().any(|ours| ours == node))
+            .collect();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > until {
+            let waiting: Vec<&str> = waiting.into_iter().collect();
+            complain(&format!(
+                "written down, and not sent yet for {}: serve holds the lease and sends it once the bus takes it",
+                waiting.join(", ")
+            ));
+            return Err(Exit::Unavailable);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
