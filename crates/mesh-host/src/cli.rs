@@ -4,6 +4,7 @@ mod apply;
 mod check;
 mod keep;
 mod key;
+mod run;
 mod serve;
 mod status;
 
@@ -42,6 +43,7 @@ enum Command {
     Key(key::Key),
     Forget(keep::Forget),
     Restore(keep::Restore),
+    Run(run::Run),
     Check(check::Check),
     Serve(serve::Serve),
     Answer(serve::Answer),
@@ -70,6 +72,7 @@ impl Command {
             Self::Key(command) => command.run(),
             Self::Forget(command) => command.run(),
             Self::Restore(command) => command.run(),
+            Self::Run(command) => command.run(),
             Self::Check(command) => command.run(),
             Self::Serve(command) => command.run(),
             Self::Answer(command) => command.run(),

@@ -6,10 +6,12 @@
 
 mod access;
 mod action;
+mod container;
 mod directory;
 mod file;
 mod into;
 mod managed;
+mod network;
 mod orphan;
 mod package;
 mod service;
@@ -17,6 +19,7 @@ mod unit;
 mod user;
 
 use crate::desired::{Desired, Spec};
+use crate::digest::{Digest, DigestKey};
 use crate::facts::{Answer, Facts, PathAnswer, PathFact, Question};
 use crate::outcome::{Failure, Outcome, Verdict};
 use crate::record::{Claim, Memory, Record, Written};
@@ -58,6 +61,8 @@ pub enum Remember {
     PutBack,
     /// The record, or its absence, stays as it is.
     Same,
+    /// The record stays, and this form of the resource failed: it is not tried again at every apply.
+    Tried(Digest),
 }
 
 /// All that a stepper may look at.
@@ -79,6 +84,18 @@ pub struct View<'a> {
     pub changed: &'a BTreeSet<String>,
     /// Whether the time to settle has passed.
     pub settled: bool,
+    /// Why the last step of this resource failed, if it did: what was begun is taken back.
+    pub failed: Option<&'a Failure>,
+    /// Whether what is there and not ours is held: an adopted node, and the module is not taken.
+    pub untaken: bool,
+    /// Whether what failed before is tried again at once.
+    pub again: bool,
+    /// Seconds since 1970, when the apply began.
+    pub now_s: u64,
+    /// The key of this node's digests.
+    pub key: &'a DigestKey,
+    /// The folder of this host's own state.
+    pub state: &'a str,
     /// Whether there are managers: not with `--root`.
     pub managers: bool,
     /// Whether owners are managed: not without root's rights.

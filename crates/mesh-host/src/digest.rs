@@ -9,7 +9,7 @@ use std::fmt;
 use zeroize::Zeroize;
 
 /// The key of this node's keyed digests.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct DigestKey([u8; 32]);
 
 impl DigestKey {

@@ -11,6 +11,7 @@ pub use request::{Family, Request, Scope};
 
 use crate::decide::{self, Move, Remember, View};
 use crate::desired::Desired;
+use crate::digest::DigestKey;
 use crate::facts::{Answer, Facts, Manager, Question, Touch};
 use crate::outcome::{Failure, Gate, Outcome, Verdict};
 use crate::record::{Entry, Intent, Memory};
@@ -89,6 +90,10 @@ pub struct Engine {
     managers: bool,
     owners: bool,
     plan: bool,
+    again: bool,
+    now_s: u64,
+    key: DigestKey,
+    state: String,
     surveyed: bool,
     settled: bool,
     gated: bool,
@@ -97,7 +102,8 @@ pub struct Engine {
 impl Engine {
     /// Orders what is to be done.
     pub fn new(request: Request, memory: &Memory) -> Self {
-        let Request { desired, scope, adopted, untaken, managers, owners, plan } = request;
+        let Request { desired, scope, adopted, untaken, managers, owners, plan, again, now_s, key, state } =
+            request;
         let declared: BTreeSet<Target> = desired.iter().map(Desired::target).collect();
         let mut work = orphans(memory, &scope, &declared, adopted);
         // An adoption's guard comes down only when everything stands without it.
@@ -118,6 +124,10 @@ impl Engine {
             managers,
             owners,
             plan,
+            again,
+            now_s,
+            key,
+            state,
             surveyed: false,
             settled: false,
             gated: false,
@@ -148,6 +158,10 @@ impl Engine {
             Ok(()) => {
                 self.entries.extend(after(&work.target, &task.step, &work.before));
                 work.did.push(task.step);
+            }
+            // What was exchanged is exchanged back.
+            Err(failure) if work.target.kind == Kind::Container && work.failed.is_none() => {
+                work.failed = Some(failure);
             }
             Err(failure) => work.end = Some((failure.verdict(), Remember::Same)),
         }
@@ -214,7 +228,13 @@ impl Engine {
             target: &work.target,
             did: &work.did,
             changed: &self.changed,
-            settled: self.settled,
+            settled: self.settled && work.settles.is_some(),
+            failed: work.failed.as_ref(),
+            untaken: self.untaken.contains(&work.origin),
+            again: self.again,
+            now_s: self.now_s,
+            key: &self.key,
+            state: &self.state,
             managers: self.managers,
             owners: self.owners,
         };
@@ -330,7 +350,8 @@ impl Engine {
                 }
                 break;
             };
-            let entries = if self.plan { Vec::new() } else { entries(work, &verdict, remember, memory) };
+            let entries =
+                if self.plan { Vec::new() } else { entries(work, &verdict, remember, memory, self.now_s) };
             let (id, origin) = (work.id.clone(), work.origin.clone());
             let (target, asked) = (work.target.clone(), work.asked.clone());
             self.work[index].told = true;
@@ -348,7 +369,7 @@ impl Engine {
         let failed = matches!(verdict.outcome, Outcome::Failed | Outcome::NotAnswered);
         let (phase, id) = (self.work[index].phase, self.work[index].id.clone());
         let origin = self.work[index].origin.clone();
-        let gates = self.work[index].target.kind == Kind::Action;
+        let gates = self.work[index].gates();
         for later in &mut self.work[index + 1..] {
             if later.end.is_some() {
                 continue;

@@ -4,6 +4,7 @@ mod managed;
 
 pub use managed::{AccountFact, Check, Load, Manager, UnitFact};
 
+use crate::container::Family;
 use crate::digest::{Digest, Digests};
 use mesh_model::resource::Format;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +44,12 @@ pub enum Question {
     Account(String),
     /// Whether a declared command exits with 0.
     Holds(Box<Check>),
+    /// The container of this name, with those of an exchange.
+    Container(String),
+    /// Whether there is a network of this name.
+    Network(String),
+    /// Whether this image is here.
+    Image(String),
 }
 
 /// What kind of thing is at a path.
@@ -168,6 +175,10 @@ pub enum Answer {
         /// What the command said, for people; empty if that may not be told.
         said: String,
     },
+    /// To [`Question::Container`].
+    Container(Family),
+    /// To a question about a thing that has a name: it is there.
+    Present,
     /// To a question about a thing that has a name: there is none of that name.
     Absent,
     /// The question can be answered, and the answer forbids to go on: a link in the path, an owner who is not trusted.

@@ -26,6 +26,7 @@
 pub mod accepted;
 pub mod apply;
 pub mod cli;
+pub mod container;
 pub mod decide;
 
 pub mod desired;
@@ -41,6 +42,7 @@ pub mod prepare;
 pub mod record;
 pub mod report;
 pub mod request;
+pub mod runs;
 pub mod schedule;
 pub mod serve;
 pub mod session;

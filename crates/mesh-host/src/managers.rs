@@ -5,10 +5,13 @@
 mod action;
 pub mod command;
 mod package;
+mod runtime;
 mod service;
 mod user;
 
 pub use user::Users;
+
+pub use runtime::{RunOf, Runtime, Runtimes};
 
 use crate::facts::{Answer, Manager, Question};
 use crate::machine::{Contents, Tools};
@@ -16,6 +19,7 @@ use crate::outcome::Failure;
 use crate::step::{PackageStep, Step};
 use package::Packages;
 use service::Services;
+use std::path::Path;
 use std::rc::Rc;
 
 /// The managers that were found on this machine.
@@ -23,14 +27,17 @@ use std::rc::Rc;
 pub struct Managers {
     services: Services,
     packages: Packages,
+    runtimes: Runtimes,
     contents: Rc<Contents>,
 }
 
 impl Managers {
-    /// Looks for the managers of this machine. `contents` holds the environments of commands.
-    pub fn find(contents: Rc<Contents>) -> Self {
+    /// Looks for the managers of this machine. `contents` holds the environments of commands; `run` is the folder of what
+    /// does not outlive a boot.
+    pub fn find(contents: Rc<Contents>, run: &Path) -> Self {
         let services = Services::find();
-        Self { packages: Packages::new(services.is_there()), services, contents }
+        let packages = Packages::new(services.is_there());
+        Self { packages, services, runtimes: Runtimes::new(run), contents }
     }
 
     /// Answers questions that `manager` is asked at once, in order.
@@ -39,6 +46,7 @@ impl Managers {
             Manager::Services => self.services.look(questions),
             Manager::Log => service::log(questions),
             Manager::Packages => self.packages.look(questions),
+            Manager::Runtime => self.runtimes.look(questions),
             Manager::Commands => {
                 questions.iter().map(|question| action::look(question, &self.contents)).collect()
             }
@@ -56,11 +64,13 @@ impl Managers {
     }
 
     /// Performs one step.
-    pub fn perform(&mut self, step: &Step, _: &Tools<'_>) -> Result<(), Failure> {
+    pub fn perform(&mut self, step: &Step, tools: &Tools<'_>) -> Result<(), Failure> {
         match step {
             Step::Service(step) => self.services.perform(step),
             Step::Package(PackageStep::Install { package }) => self.packages.install(package),
             Step::Action(step) => action::perform(&step.command, &self.contents),
+            Step::Container(step) => self.runtimes.perform(step, tools),
+            Step::Network(step) => self.runtimes.perform_network(step),
             Step::Files(_) | Step::User(_) => {
                 Err(Failure::Failed("no manager does this; report this as a bug".to_owned()))
             }

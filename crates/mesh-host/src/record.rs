@@ -2,6 +2,7 @@
 //!
 //! The memory is a value. The journal stores its entries; nothing here reads or writes a file.
 
+use crate::container::{HeldPort, Shape};
 use crate::digest::Digest;
 use crate::step::Ids;
 use crate::target::{Origin, Target};
@@ -62,6 +63,10 @@ pub enum Written {
         /// Of the content whose keys were set; keyed if a secret is in it.
         digest: Digest,
     },
+    /// A container, or its schedule.
+    Container(ContainerRecord),
+    /// A network of the container runtime.
+    Network {},
     /// A unit of the service manager.
     Unit {
         /// Whether it was made to run, or not to run.
@@ -111,6 +116,54 @@ pub enum Written {
         /// As it was set or found.
         owner: Ids,
     },
+}
+
+/// A container as it was last made, run or scheduled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ContainerRecord {
+    /// Of all that it was made from.
+    pub digest: Digest,
+    /// The runtime that holds it: `docker` or `podman`.
+    pub runtime: String,
+    /// Its image.
+    pub image: String,
+    /// The ports of the machine that it binds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<HeldPort>,
+    /// Whether it runs to an end: once, or at times.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ends: bool,
+    /// What it was last made with: the moves of each resource in its `restart-on`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub with: BTreeMap<String, u64>,
+    /// When and what it runs, if it is scheduled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleRecord>,
+}
+
+/// All that the scheduler needs to run a container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ScheduleRecord {
+    /// Its times.
+    pub schedule: String,
+    /// The zone of these times; `None`: UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// What is run.
+    pub shape: Shape,
+}
+
+/// A form of a resource that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tried {
+    /// Of that form.
+    pub digest: Digest,
+    /// How often in a row.
+    pub times: u64,
+    /// When it failed last, in seconds since 1970.
+    pub at_s: u64,
 }
 
 /// What was about to be done. It stands until the target is recorded or dropped: after a kill, what matches its digest
@@ -177,6 +230,15 @@ pub enum Entry {
         /// How it stands.
         record: Record,
     },
+    /// This form of a resource failed, and is not tried again at every apply.
+    Tried {
+        /// What it is about.
+        target: Target,
+        /// Of that form.
+        digest: Digest,
+        /// When, in seconds since 1970.
+        at_s: u64,
+    },
     /// Nothing of this target is ours any more.
     Dropped {
         /// What it was about.
@@ -242,6 +304,9 @@ pub struct Memory {
     pub holds: BTreeMap<Target, Hold>,
     /// The kept originals, by path.
     pub originals: BTreeMap<String, Original>,
+    /// What failed when it was last tried.
+    #[serde(default, with = "by_target")]
+    pub tries: BTreeMap<Target, Tried>,
     /// The newest revision of each secret.
     pub revisions: BTreeMap<String, u64>,
 }
@@ -263,9 +328,16 @@ impl Memory {
             Entry::Applied { target, record } => {
                 self.intents.remove(&target);
                 self.holds.remove(&target);
+                self.tries.remove(&target);
                 self.records.insert(target, record);
             }
+            Entry::Tried { target, digest, at_s } => {
+                let before = self.tries.remove(&target).filter(|tried| tried.digest == digest);
+                let times = before.map_or(0, |tried| tried.times) + 1;
+                self.tries.insert(target, Tried { digest, times, at_s });
+            }
             Entry::Dropped { target } => {
+                self.tries.remove(&target);
                 self.intents.remove(&target);
                 self.records.remove(&target);
             }

@@ -1,8 +1,10 @@
 //! One apply, plan or look at the state, from input to report. Command line and socket both come here.
 
 mod hand;
+mod run;
 
 pub use hand::{forget, restore};
+pub use run::run_now;
 
 use crate::apply;
 use crate::digest::DigestKey;
@@ -59,15 +61,39 @@ struct Ready {
     untaken: BTreeSet<Origin>,
 }
 
+/// How far an apply goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It is only said what would be done.
+    Plan,
+    /// What failed before in the same form waits for its time.
+    Apply,
+    /// What failed before is tried again at once.
+    Again,
+}
+
 /// Applies `input` under the lock.
-pub fn apply(site: &Site, input: Input, tell: Tell<'_>) -> Result<Report, Trouble> {
-    apply_and_keep(site, input, &|_| Ok(()), tell)
+pub fn apply(site: &Site, input: Input, how: How, tell: Tell<'_>) -> Result<Report, Trouble> {
+    if how == How::Plan {
+        return plan(site, input, tell);
+    }
+    apply_as(site, input, how, &|_| Ok(()), tell)
 }
 
 /// Applies `input` under the lock. `keep` stores the own copy of it, once it is accepted and before anything is done.
 pub fn apply_and_keep(
     site: &Site,
     input: Input,
+    keep: &dyn Fn(&Site) -> std::io::Result<()>,
+    tell: Tell<'_>,
+) -> Result<Report, Trouble> {
+    apply_as(site, input, How::Apply, keep, tell)
+}
+
+fn apply_as(
+    site: &Site,
+    input: Input,
+    how: How,
     keep: &dyn Fn(&Site) -> std::io::Result<()>,
     tell: Tell<'_>,
 ) -> Result<Report, Trouble> {
@@ -83,7 +109,7 @@ pub fn apply_and_keep(
     keep(site).map_err(|error| broken("the own copy cannot be stored", &error))?;
     let mut machine = machine(site, &key, &ready.prepared)?;
     machine.files.sweep(journal.memory());
-    run(site, ready, &mut machine, &mut journal, false, tell)
+    run(site, ready, &mut machine, &mut journal, (&key, how), tell)
 }
 
 /// Looks and decides as [`apply()`] does, and does nothing.
@@ -94,7 +120,7 @@ pub fn plan(site: &Site, input: Input, tell: Tell<'_>) -> Result<Report, Trouble
     let key = site.digest_key().map_err(|error| broken("the digest key cannot be read", &error))?;
     let ready = ready(site, input, journal.memory(), &key)?;
     let mut machine = machine(site, &key, &ready.prepared)?;
-    run(site, ready, &mut machine, &mut journal, true, tell)
+    run(site, ready, &mut machine, &mut journal, (&key, How::Plan), tell)
 }
 
 /// What is remembered. Needs no lock.
@@ -201,7 +227,7 @@ fn machine(site: &Site, key: &DigestKey, prepared: &Prepared) -> Result<Real, Tr
     let files = files.with(Rc::clone(&prepared.contents), own);
     let users = Users::new(site.root(), site.is_machine());
     let contents = Rc::clone(&prepared.contents);
-    let managers = site.is_machine().then(|| Managers::find(contents));
+    let managers = site.is_machine().then(|| Managers::find(contents, &site.run()));
     Ok(Real { files, users, managers })
 }
 
@@ -210,7 +236,7 @@ fn run<D: crate::state::Disk>(
     ready: Ready,
     machine: &mut Real,
     journal: &mut Journal<D>,
-    plan: bool,
+    (key, how): (&DigestKey, How),
     tell: Tell<'_>,
 ) -> Result<Report, Trouble> {
     let Ready { prepared, mut gathering, adopted, untaken, .. } = ready;
@@ -221,7 +247,13 @@ fn run<D: crate::state::Disk>(
         untaken,
         managers: site.is_machine(),
         owners: rustix::process::geteuid().is_root(),
-        plan,
+        plan: how == How::Plan,
+        again: how == How::Again,
+        now_s: std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
+        key: key.clone(),
+        state: site.state().display().to_string(),
     };
     let mut engine = Engine::new(request, journal.memory());
     let mut since = Instant::now();

@@ -16,6 +16,8 @@ use zeroize::Zeroizing;
 #[derive(Clone, Debug)]
 pub struct Site {
     root: PathBuf,
+    /// Below which this host's own folders lie.
+    own: PathBuf,
     is_machine: bool,
 }
 
@@ -54,7 +56,13 @@ impl Site {
     /// The machine itself, or a tree that is not one.
     pub fn new(root: Option<&Path>) -> Self {
         let is_machine = root.is_none();
-        Self { root: root.unwrap_or(Path::new("/")).to_owned(), is_machine }
+        let root = root.unwrap_or(Path::new("/")).to_owned();
+        Self { own: root.clone(), root, is_machine }
+    }
+
+    /// The machine itself, with what is this host's own below `own`: beside a host that is installed.
+    pub fn beside(own: &Path) -> Self {
+        Self { root: PathBuf::from("/"), own: own.to_owned(), is_machine: true }
     }
 
     /// The root of the tree.
@@ -69,17 +77,17 @@ impl Site {
 
     /// The folder of the state: 0700.
     pub fn state(&self) -> PathBuf {
-        self.root.join("var/lib/mesh-host")
+        self.own.join("var/lib/mesh-host")
     }
 
     /// The folder of what does not outlive a boot.
     pub fn run(&self) -> PathBuf {
-        self.root.join("run/mesh-host")
+        self.own.join("run/mesh-host")
     }
 
     /// The settings that joining wrote.
     pub fn settings_path(&self) -> PathBuf {
-        self.root.join("etc/mesh-host/host.json")
+        self.own.join("etc/mesh-host/host.json")
     }
 
     /// Reads the settings. The error says what to do.
@@ -97,6 +105,7 @@ impl Site {
         make(self.state(), 0o700)?;
         make(self.state().join("kept"), 0o700)?;
         make(self.state().join("accepted"), 0o700)?;
+        make(self.state().join("env"), 0o700)?;
         make(self.run(), 0o755)
     }
 

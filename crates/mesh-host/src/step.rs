@@ -5,8 +5,9 @@ mod managed;
 
 pub use managed::{ActionStep, BootStep, PackageStep, ServiceStep, UserStep};
 
+use crate::container::ContainerStep;
 use crate::digest::Digest;
-use crate::facts::{Manager, Stamp, Touch};
+use crate::facts::{Manager, Question, Stamp, Touch};
 use mesh_model::resource::Format;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,25 @@ pub enum Step {
     User(UserStep),
     /// A declared command.
     Action(ActionStep),
+    /// Of a container.
+    Container(ContainerStep),
+    /// Of a network of the container runtime.
+    Network(NetworkStep),
+}
+
+/// One effect on a network of the container runtime.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkStep {
+    /// Makes it.
+    Create {
+        /// Its name.
+        name: String,
+    },
+    /// Removes it, if nothing uses it.
+    Remove {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// Where the service manager finds unit files: whoever writes there changes what it says of units.
@@ -147,6 +167,13 @@ impl Step {
             // It brings files, units and accounts; a command may do anything.
             Self::Package(_) | Self::Action(_) => Touch::Everything,
             Self::User(_) => Touch::manager(Manager::Accounts).and(Touch::manager(Manager::Owners)),
+            Self::Container(ContainerStep::Pull { image, .. }) => {
+                Touch::these(vec![Question::Image(image.clone())])
+            }
+            Self::Container(step) => Touch::these(vec![Question::Container(step.of().to_owned())]),
+            Self::Network(NetworkStep::Create { name } | NetworkStep::Remove { name }) => {
+                Touch::these(vec![Question::Network(name.clone())])
+            }
         }
     }
 
@@ -160,6 +187,7 @@ impl Step {
         match self {
             Self::Files(FileStep::Write { digest, .. }) => Some(digest),
             Self::Files(FileStep::SetLeaves { digest, .. }) => digest.as_ref(),
+            Self::Container(ContainerStep::Create { digest, .. }) => Some(digest),
             _ => None,
         }
     }
@@ -175,6 +203,8 @@ impl Step {
             ) | Self::Service(ServiceStep::Start { .. })
                 | Self::Package(PackageStep::Install { .. })
                 | Self::User(UserStep::Add { .. })
+                | Self::Container(ContainerStep::Create { .. })
+                | Self::Network(NetworkStep::Create { .. })
         )
     }
 

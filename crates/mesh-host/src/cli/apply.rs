@@ -2,7 +2,7 @@
 
 use super::{GATED, site, trouble};
 use crate::report::{failure, line};
-use crate::session::{self, Input};
+use crate::session::{self, How, Input};
 use argh::FromArgs;
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print_on};
@@ -26,6 +26,10 @@ pub(super) struct Apply {
     /// print outcomes and the report as lines of JSON
     #[argh(switch)]
     json: bool,
+
+    /// try at once what failed before in the same form, and not only when its time has come
+    #[argh(switch)]
+    again: bool,
 
     /// the file with the bundle or the request; - for the standard input
     #[argh(positional)]
@@ -55,7 +59,8 @@ impl Apply {
             Ok(input) => input,
             Err(why) => return wrong(&why).into(),
         };
-        let report = match session::apply(&site(self.root.as_ref()), input, &mut teller(self.json)) {
+        let how = if self.again { How::Again } else { How::Apply };
+        let report = match session::apply(&site(self.root.as_ref()), input, how, &mut teller(self.json)) {
             Ok(report) => report,
             Err(why) => return trouble(&why).into(),
         };

@@ -1,6 +1,6 @@
 //! What the managers of the machine hold.
 
-use super::{Decided, Failure, View, action, failed, package, service, user};
+use super::{Decided, Failure, View, action, container, failed, network, package, service, user};
 use crate::desired::{Desired, Managed};
 use mesh_model::resource::What;
 
@@ -11,6 +11,8 @@ pub(super) fn next(desired: &Desired, managed: &Managed, view: &View<'_>) -> Dec
         What::Service(declared) => service::next(declared, managed.private, view),
         What::Package(declared) => package::next(&declared.package.to_string(), view),
         What::Action(declared) => action::next(&desired.id, declared, managed.private, view),
+        What::Container(declared) => container::next(desired, declared, managed.env.as_ref(), view),
+        What::Network(_) => network::next(view),
         _ => {
             let kind = desired.target().kind.name();
             Err(failed(Failure::Failed(format!("this program cannot apply a {kind} yet: use a newer one"))))

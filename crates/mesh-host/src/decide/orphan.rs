@@ -29,6 +29,8 @@ pub(super) fn next(view: &View<'_>) -> Decided {
         Kind::Action => Ok(forgotten("what it made is left")),
         _ if !view.managers => Ok(super::skipped()),
         Kind::Service => super::service::remove(view),
+        Kind::Container => super::container::next_orphan(view),
+        Kind::Network => super::network::next_orphan(view),
         other => Err(failed(Failure::Failed(format!("there is no way to remove a {}", other.name())))),
     }
 }

@@ -9,7 +9,13 @@ use crate::step::{FileStep, Ids, Step};
 use crate::target::Target;
 
 /// What the end of a work changes in the memory.
-pub(super) fn entries(work: &Work, verdict: &Verdict, remember: Remember, memory: &Memory) -> Vec<Entry> {
+pub(super) fn entries(
+    work: &Work,
+    verdict: &Verdict,
+    remember: Remember,
+    memory: &Memory,
+    now_s: u64,
+) -> Vec<Entry> {
     let target = work.target.clone();
     match (&work.job, remember) {
         (Job::LetGo, _) => vec![Entry::LetGo { target }],
@@ -24,6 +30,7 @@ pub(super) fn entries(work: &Work, verdict: &Verdict, remember: Remember, memory
                 && !memory.holds.contains_key(&target);
             if known { Vec::new() } else { vec![Entry::Applied { target, record }] }
         }
+        (_, Remember::Tried(digest)) => vec![Entry::Tried { target, digest, at_s: now_s }],
         (_, Remember::Dropped) => vec![Entry::Dropped { target }],
         (_, Remember::PutBack) => vec![Entry::PutBack { target }],
         (_, Remember::Same) if verdict.outcome == (Outcome::Held { news: true }) => {

@@ -1,6 +1,7 @@
 //! What one apply is about.
 
 use crate::desired::Desired;
+use crate::digest::DigestKey;
 use crate::target::{Origin, Target};
 use std::collections::BTreeSet;
 
@@ -22,6 +23,14 @@ pub struct Request {
     pub owners: bool,
     /// Whether it shall only be said what would be done.
     pub plan: bool,
+    /// Whether what failed before is tried again at once.
+    pub again: bool,
+    /// Seconds since 1970, when the apply begins.
+    pub now_s: u64,
+    /// The key of this node's digests.
+    pub key: DigestKey,
+    /// The folder of this host's own state.
+    pub state: String,
 }
 
 /// Which records an apply may treat as orphans.

@@ -2,12 +2,13 @@
 
 use super::request::{Family, Scope};
 use crate::decide::Remember;
-use crate::desired::Desired;
+use crate::desired::{Desired, Spec};
 use crate::facts::{Facts, Question};
-use crate::outcome::Verdict;
+use crate::outcome::{Failure, Verdict};
 use crate::record::Memory;
 use crate::step::Step;
 use crate::target::{Origin, Target};
+use mesh_model::resource::{Runs, What};
 use std::collections::BTreeSet;
 
 /// What ids of an adopted node's guard begin with.
@@ -52,6 +53,8 @@ pub(super) struct Work {
     pub(super) before: Facts,
     pub(super) did: Vec<Step>,
     pub(super) settles: Option<u64>,
+    /// Why a step failed; what was begun is taken back.
+    pub(super) failed: Option<Failure>,
     pub(super) end: Option<(Verdict, Remember)>,
     pub(super) told: bool,
 }
@@ -69,8 +72,22 @@ impl Work {
             before: Facts::default(),
             did: Vec::new(),
             settles: None,
+            failed: None,
             end: None,
             told: false,
+        }
+    }
+
+    /// Whether what comes after it in its module waits for it: an action, or a container that runs once.
+    pub(super) fn gates(&self) -> bool {
+        let Job::Apply(desired) = &self.job else { return false };
+        match &desired.spec {
+            Spec::Managed(managed) => match &managed.what {
+                What::Action(_) => true,
+                What::Container(container) => container.runs == Runs::Once,
+                _ => false,
+            },
+            _ => false,
         }
     }
 

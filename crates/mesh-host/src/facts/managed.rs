@@ -19,6 +19,8 @@ pub enum Manager {
     Owners,
     /// A declared command.
     Commands,
+    /// The container runtime.
+    Runtime,
 }
 
 impl Question {
@@ -32,6 +34,7 @@ impl Question {
             Self::Package(_) => Manager::Packages,
             Self::Account(_) => Manager::Accounts,
             Self::Holds(_) => Manager::Commands,
+            Self::Container(_) | Self::Network(_) | Self::Image(_) => Manager::Runtime,
         }
     }
 }

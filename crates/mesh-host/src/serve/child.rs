@@ -2,7 +2,7 @@
 //! output is the way to the parent.
 
 use crate::accepted;
-use crate::session::{self, Input, Trouble};
+use crate::session::{self, How, Input, Trouble};
 use crate::site::Site;
 use mesh_daemon::exit::Exit;
 use mesh_model::host_api::{Apply, Line, MAX_REQUEST_BYTES, Request};
@@ -66,7 +66,7 @@ pub fn reapply(site: &Site) -> Exit {
     }
     // Read again in our turn: it may be a newer one.
     let Ok(Some(apply)) = accepted::load(site, &own) else { return Exit::Failed };
-    match session::apply(site, Input::Mesh(Box::new(apply)), &mut log_outcome) {
+    match session::apply(site, Input::Mesh(Box::new(apply)), How::Apply, &mut log_outcome) {
         Ok(report) => {
             tell_silence(&report);
             // The last run was not clean, so an equal request has something to do.

@@ -48,6 +48,10 @@ impl Round {
             managers: false,
             owners: true,
             plan: false,
+            again: false,
+            now_s: 1_000_000,
+            key: KEY.clone(),
+            state: "/var/lib/mesh-host".to_owned(),
         }
     }
 
