@@ -67,6 +67,7 @@ pub enum Remember {
 
 /// All that a stepper may look at.
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct View<'a> {
     /// What is known right now.
     pub facts: &'a Facts,

@@ -176,7 +176,7 @@ pub enum Answer {
         said: String,
     },
     /// To [`Question::Container`].
-    Container(Family),
+    Container(Box<Family>),
     /// To a question about a thing that has a name: it is there.
     Present,
     /// To a question about a thing that has a name: there is none of that name.

@@ -64,7 +64,7 @@ pub enum Written {
         digest: Digest,
     },
     /// A container, or its schedule.
-    Container(ContainerRecord),
+    Container(Box<ContainerRecord>),
     /// A network of the container runtime.
     Network {},
     /// A unit of the service manager.

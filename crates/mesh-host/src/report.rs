@@ -114,10 +114,9 @@ fn asked(questions: &[Question]) -> Option<String> {
         .filter_map(|question| match question {
             Question::Path(_) => Some("stat"),
             Question::Content { .. } | Question::Leaves { .. } => Some("stat and content"),
-            Question::Owner(_) | Question::UnitLog(_) => None,
+            Question::Owner(_) | Question::UnitLog(_) | Question::Image(_) => None,
             Question::Container(_) => Some("container inspect"),
             Question::Network(_) => Some("network ls"),
-            Question::Image(_) => None,
             Question::Unit(_) => Some("systemctl show"),
             Question::Package(_) => Some("dpkg-query"),
             Question::Account(_) => Some("passwd and group"),

@@ -185,9 +185,9 @@ impl Step {
     /// The digest by which the result is known to be ours after a kill.
     pub const fn digest(&self) -> Option<&Digest> {
         match self {
-            Self::Files(FileStep::Write { digest, .. }) => Some(digest),
+            Self::Files(FileStep::Write { digest, .. })
+            | Self::Container(ContainerStep::Create { digest, .. }) => Some(digest),
             Self::Files(FileStep::SetLeaves { digest, .. }) => digest.as_ref(),
-            Self::Container(ContainerStep::Create { digest, .. }) => Some(digest),
             _ => None,
         }
     }

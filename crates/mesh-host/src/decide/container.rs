@@ -10,6 +10,7 @@ mod orphan;
 mod scheduled;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 use super::{Decided, Failure, Move, Remember, View, failed, unit};
 use crate::container::{ContainerStep, Family, Health, Instance, Shape, Status, next_name, prev_name};
@@ -17,7 +18,7 @@ use crate::container::{ports, sources};
 use crate::desired::Desired;
 use crate::digest::Digest;
 use crate::facts::{Answer, PathAnswer, Question};
-use crate::outcome::{Drift, Outcome, Verdict};
+use crate::outcome::{Outcome, Verdict};
 use crate::record::{Claim, ContainerRecord, Written};
 use crate::step::Step;
 use mesh_model::resource::{Container, Id, Runs};
@@ -188,7 +189,7 @@ impl Case<'_> {
     fn always(&self) -> Decided {
         let Family { current, next, prev, .. } = self.family;
         if let Some(failure) = self.view.failed {
-            return self.back(&failure.text().to_owned());
+            return Ok(self.back(failure.text()));
         }
         let tried = self.view.memory.tries.get(self.view.target).filter(|tried| tried.digest == self.digest);
         if let Some(tried) = tried
@@ -198,22 +199,18 @@ impl Case<'_> {
         {
             let due = tried.at_s.saturating_add(wait_s(tried.times));
             if self.view.now_s < due {
-                return self.back(&format!(
+                return Ok(self.back(&format!(
                     "in this form it failed {} and is tried again in {} s: change it, or apply with --again",
                     times(tried.times),
                     due - self.view.now_s
-                ));
+                )));
             }
         }
         match (current, next, prev) {
             // Cut off between the two renames: on with the new one, or back to the old one.
-            (None, Some(new), Some(_)) if self.fits(new) => {
-                Ok(self.rename(next_name(self.name()), self.name()))
-            }
+            (None, Some(new), _) if self.fits(new) => Ok(self.rename(next_name(self.name()), self.name())),
             (None, None, Some(_)) => Ok(self.rename(prev_name(self.name()), self.name())),
-            (None, Some(new), None) if self.fits(new) => Ok(self.rename(next_name(self.name()), self.name())),
             (_, Some(new), _) if !self.fits(new) => Ok(self.remove(next_name(self.name()))),
-            (None, Some(_), _) => Ok(self.remove(next_name(self.name()))),
             (None, None, None) => self.create(self.name().to_owned()),
             // The one in place was never known to stay up, so the one before it is the one to go back to.
             (Some(current), _, Some(old))
@@ -227,7 +224,7 @@ impl Case<'_> {
             (Some(current), Some(_), None) if !self.is_stale(current) => {
                 Ok(self.remove(next_name(self.name())))
             }
-            (Some(_), Some(_), Some(_)) => Ok(self.remove(next_name(self.name()))),
+            (None, Some(_), _) | (Some(_), Some(_), Some(_)) => Ok(self.remove(next_name(self.name()))),
             (Some(current), Some(_), None) if current.is_up() => Ok(self.stop(self.name())),
             (Some(_), Some(_), None) => Ok(self.rename(self.name().to_owned(), &prev_name(self.name()))),
             (Some(current), None, _) if self.is_stale(current) => self.create(next_name(self.name())),
@@ -246,8 +243,8 @@ impl Case<'_> {
                     name: self.name().to_owned(),
                 }));
             }
-            Status::Exited(code) => return self.back(&format!("it was started and exited with {code}")),
-            Status::Created => return self.back("it was started and does not run"),
+            Status::Exited(code) => return Ok(self.back(&format!("it was started and exited with {code}"))),
+            Status::Created => return Ok(self.back("it was started and does not run")),
             _ => {}
         }
         let fresh = started || prev.is_some() || tried || current.status == Status::Restarting;
@@ -256,16 +253,12 @@ impl Case<'_> {
                 self.container.settle.map_or(u128::from(SETTLE_MS), |settle| settle.duration().as_millis());
             return Ok(Move::Settle { after_ms: u64::try_from(after).unwrap_or(u64::MAX) });
         }
-        if current.status == Status::Restarting {
-            return self
-                .back(&format!("it does not stay up: it was started again {}", times(current.restarts)));
-        }
-        if fresh && started && current.restarts > 0 {
-            return self
-                .back(&format!("it does not stay up: it was started again {}", times(current.restarts)));
+        if current.status == Status::Restarting || started && current.restarts > 0 {
+            let why = format!("it does not stay up: it was started again {}", times(current.restarts));
+            return Ok(self.back(&why));
         }
         if fresh && current.health == Health::Unhealthy {
-            return self.back("its health check says that it is not well");
+            return Ok(self.back("its health check says that it is not well"));
         }
         if prev.is_some() {
             return Ok(self.remove(prev_name(self.name())));
@@ -282,7 +275,11 @@ impl Case<'_> {
     }
 
     fn applied(&self) -> Remember {
-        Remember::Applied { claim: Claim::Made, mount: None, written: Written::Container(self.record()) }
+        Remember::Applied {
+            claim: Claim::Made,
+            mount: None,
+            written: Written::Container(Box::new(self.record())),
+        }
     }
 
     fn record(&self) -> ContainerRecord {
@@ -298,23 +295,21 @@ impl Case<'_> {
     }
 
     /// Back to what ran before. What failed is remembered, so that it is not tried at every apply.
-    fn back(&self, why: &str) -> Decided {
+    fn back(&self, why: &str) -> Move {
         let Family { current, next, prev, .. } = self.family;
         let name = self.name();
         match (current, next, prev) {
-            (None, _, Some(_)) => return Ok(self.rename(prev_name(name), name)),
-            (_, Some(_), _) => return Ok(self.remove(next_name(name))),
-            (Some(_), None, Some(_)) => return Ok(self.remove(name.to_owned())),
+            (None, _, Some(_)) => return self.rename(prev_name(name), name),
+            (_, Some(_), _) => return self.remove(next_name(name)),
+            (Some(_), None, Some(_)) => return self.remove(name.to_owned()),
             // The old one, stopped for the exchange.
             (Some(current), None, None)
                 if self.is_stale(current) && !current.is_up() && !self.did_restart() =>
             {
-                return Ok(self.step(ContainerStep::Start { of: name.to_owned(), name: name.to_owned() }));
+                return self.step(ContainerStep::Start { of: name.to_owned(), name: name.to_owned() });
             }
             (Some(current), None, None) if self.is_stale(current) && current.is_up() && !current.lasts => {
-                return Ok(
-                    self.step(ContainerStep::Last { of: name.to_owned(), within_s: self.shape.stop_s })
-                );
+                return self.step(ContainerStep::Last { of: name.to_owned(), within_s: self.shape.stop_s });
             }
             _ => {}
         }
@@ -326,9 +321,16 @@ impl Case<'_> {
         } else {
             why.to_owned()
         };
-        let waits = self.view.did.is_empty() && self.view.failed.is_none() && !self.view.settled;
-        let remember = if waits { Remember::Same } else { Remember::Tried(self.digest.clone()) };
-        Ok(Move::Done(Verdict::new(Outcome::Failed, text), remember))
+        // What failed before anything was exchanged or started can be tried again at any time.
+        let started = |step: &ContainerStep| {
+            matches!(
+                step,
+                ContainerStep::Rename { .. } | ContainerStep::Start { .. } | ContainerStep::Stop { .. }
+            )
+        };
+        let tried = self.did(started) || self.view.settled;
+        let remember = if tried { Remember::Tried(self.digest.clone()) } else { Remember::Same };
+        Move::Done(Verdict::new(Outcome::Failed, text), remember)
     }
 
     /// Whether the old one was started again in this apply, after the exchange had failed.
@@ -338,7 +340,7 @@ impl Case<'_> {
 
     fn create(&self, name: String) -> Decided {
         if self.did(|step| matches!(step, ContainerStep::Create { .. })) {
-            return self.back(&format!("{name} was made and is not there"));
+            return Ok(self.back(&format!("{name} was made and is not there")));
         }
         if let Some(pull) = self.image()? {
             return Ok(pull);
@@ -397,63 +399,6 @@ impl Case<'_> {
     fn stop(&self, name: &str) -> Move {
         let within_s = self.shape.stop_s;
         self.step(ContainerStep::Stop { of: self.name().to_owned(), name: name.to_owned(), within_s })
-    }
-
-    /// How the work ends, seen from what was there before.
-    fn verdict(&self) -> Verdict {
-        let to = Some(self.label.clone());
-        let recorded = self.recorded().filter(|record| !record.ends);
-        let put_back = recorded.is_some_and(|record| record.digest == self.digest);
-        let Some(before) = self.before() else {
-            let verdict = match recorded {
-                Some(_) if put_back => {
-                    Verdict::new(Outcome::Corrected(Drift::Gone), "it had been removed from the machine")
-                }
-                Some(_) => Verdict::new(Outcome::Updated, "it had been removed from the machine"),
-                None => Verdict::plain(Outcome::Created),
-            };
-            return verdict.moved(None, to);
-        };
-        let pick_up = self.owed().map_or_else(String::new, |ids| format!("to pick up {ids}"));
-        if !self.fits(before) {
-            // What the label says is not what this host recorded: somebody made it anew, or a kill came between.
-            let detail =
-                if pick_up.is_empty() { "replaced".to_owned() } else { format!("replaced; and {pick_up}") };
-            return Verdict::new(Outcome::Updated, detail).moved(before.digest.clone(), to);
-        }
-        if !pick_up.is_empty() {
-            return Verdict::new(Outcome::Updated, format!("recreated {pick_up}"))
-                .moved(before.digest.clone(), to);
-        }
-        if before.status != Status::Running {
-            let was = match before.status {
-                Status::Exited(code) => format!("exited with {code}"),
-                Status::Restarting => "restarting".to_owned(),
-                _ => "not started".to_owned(),
-            };
-            let verdict = if put_back {
-                Verdict::new(Outcome::Corrected(Drift::State), "it did not run")
-            } else {
-                Verdict::new(Outcome::Updated, "started")
-            };
-            return verdict.moved(was, "running".to_owned());
-        }
-        if !before.lasts && !self.view.did.is_empty() {
-            return match put_back {
-                true => {
-                    Verdict::new(Outcome::Corrected(Drift::Boot), "it would not have been started at boot")
-                }
-                false => Verdict::new(Outcome::Updated, "an exchange that was cut off is finished"),
-            };
-        }
-        if self.recorded().is_none() && self.begun() {
-            return Verdict::plain(Outcome::Created).moved(None, to);
-        }
-        if self.view.did.is_empty() {
-            Verdict::plain(Outcome::Unchanged)
-        } else {
-            Verdict::new(Outcome::Updated, "an exchange that was cut off is finished")
-        }
     }
 
     /// Whether this host began with it before a kill.

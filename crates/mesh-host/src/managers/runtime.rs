@@ -138,7 +138,9 @@ impl Runtimes {
         let networks = questions.iter().any(|question| is_network(&question)).then(|| runtime.networks());
         let answer = |question: &&Question| match question {
             Question::Container(name) => match &containers {
-                Some(Ok(families)) => Answer::Container(families.get(name).cloned().unwrap_or_default()),
+                Some(Ok(families)) => {
+                    Answer::Container(Box::new(families.get(name).cloned().unwrap_or_default()))
+                }
                 Some(Err(why)) => Answer::NotAnswered(why.clone()),
                 None => Answer::NotAnswered("nobody was asked".to_owned()),
             },

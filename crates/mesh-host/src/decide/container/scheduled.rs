@@ -44,14 +44,15 @@ impl Case<'_> {
         if let Some(write) = self.environment()? {
             return Ok(write);
         }
-        let written = Written::Container(ContainerRecord {
+        let record = ContainerRecord {
             schedule: Some(ScheduleRecord {
                 schedule: schedule.to_string(),
                 zone: named,
                 shape: self.shape.clone(),
             }),
             ..self.record()
-        });
+        };
+        let written = Written::Container(Box::new(record));
         let verdict = self.schedule_verdict(same);
         Ok(Move::Done(verdict, Remember::Applied { claim: Claim::Made, mount: None, written }))
     }
