@@ -93,6 +93,7 @@ pub(super) fn account(config: &BusConfig) -> String {
         Auth::Token(_) => "the token".to_owned(),
         Auth::Creds(path) => format!("the user of {}", path.display()),
         Auth::Nkey(path) => format!("the key of {}", path.display()),
+        Auth::Seed(_) => "the key that was given".to_owned(),
     }
 }
 

@@ -57,6 +57,8 @@ pub enum Auth {
     Creds(PathBuf),
     /// A file with a user's seed, read anew at each connect.
     Nkey(PathBuf),
+    /// A user's seed that is in no file, such as one out of a token.
+    Seed(Secret),
 }
 
 /// Files for TLS, in PEM.
@@ -68,6 +70,9 @@ pub struct Tls {
     pub cert: Option<PathBuf>,
     /// The private key of `cert`.
     pub key: Option<PathBuf>,
+    /// The SHA-256 of the public key (SPKI) that the server's certificate must have. It takes the place of the roots:
+    /// who signed the certificate, for which name and until when does not matter then.
+    pub pin: Option<[u8; 32]>,
 }
 
 /// The flags from the command line. Passwords and tokens are not among them: every user of the machine can read the
@@ -211,7 +216,7 @@ pub fn warnings(flags: &Flags, config: &BusConfig) -> Vec<String> {
     let auth = match &config.auth {
         Auth::Creds(path) => files::exposed("creds", path),
         Auth::Nkey(path) => files::exposed("nkey", path),
-        Auth::None | Auth::UserPassword { .. } | Auth::Token(_) => None,
+        Auth::None | Auth::UserPassword { .. } | Auth::Token(_) | Auth::Seed(_) => None,
     };
     let key = config.tls.key.as_ref().and_then(|path| files::exposed("TLS key", path));
     let in_url = flags.server.as_ref().and_then(|urls| match parse_list(urls) {
@@ -603,9 +608,12 @@ mod tests {
         let tls = |flags: &[(&str, &str)]| home.load(flags).map(|connection| connection.tls);
         assert_eq!(
             tls(&[("--tls-ca", "~/pem"), ("--tls-cert", "~/pem"), ("--tls-key", "file://~/pem")]),
-            Ok(Tls { ca: pem.clone(), cert: pem.clone(), key: pem.clone() })
+            Ok(Tls { ca: pem.clone(), cert: pem.clone(), key: pem.clone(), pin: None })
         );
-        assert_eq!(tls(&[("--context", "lab")]), Ok(Tls { ca: None, cert: pem.clone(), key: pem }));
+        assert_eq!(
+            tls(&[("--context", "lab")]),
+            Ok(Tls { ca: None, cert: pem.clone(), key: pem, pin: None })
+        );
         assert_eq!(
             tls(&[("--context", "lab"), ("--tls-cert", "~/pem")]),
             Err("--tls-cert comes without its key: give both in one place".to_owned())

@@ -11,5 +11,6 @@ pub mod library;
 pub mod message;
 pub mod nats;
 mod pem;
+pub mod pin;
 pub mod rights_probe;
 mod stall;

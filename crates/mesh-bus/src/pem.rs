@@ -68,7 +68,7 @@ pub(crate) fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
     ))
 }
 
-fn certificates(what: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(crate) fn certificates(what: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let pem = read(what, path)?;
     let read = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
     match read {

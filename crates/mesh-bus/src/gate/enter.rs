@@ -36,7 +36,7 @@ pub fn enter(
         return Err("the server has no message headers: use nats-server 2.9 or newer".to_owned());
     }
     let tls = &settings.tls;
-    let wants_tls = server.tls || tls.ca.is_some() || tls.cert.is_some();
+    let wants_tls = server.tls || tls.ca.is_some() || tls.cert.is_some() || tls.pin.is_some();
     if wants_tls && !info.tls_required && !info.tls_available {
         return Err("the server does not speak TLS: set it up there, or name the server with nats:// and without a CA or a client certificate".to_owned());
     }

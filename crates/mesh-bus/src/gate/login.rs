@@ -62,6 +62,10 @@ pub(super) fn line(client: &str, tls: bool, auth: &Auth, nonce: &str) -> Result<
         Auth::Token(token) => connect.auth_token = Some(token.expose()),
         Auth::Creds(path) => prove(&mut connect, credentials::read_creds(path)?, nonce)?,
         Auth::Nkey(path) => prove(&mut connect, credentials::read_nkey(path)?, nonce)?,
+        Auth::Seed(seed) => {
+            let credentials = credentials::parse_nkey(seed.expose());
+            prove(&mut connect, credentials.map_err(|lack| format!("the seed given is {lack}"))?, nonce)?;
+        }
     }
     let json = serde_json::to_string(&connect).expect("text and numbers");
     Ok(format!("CONNECT {json}\r\n"))

@@ -2,6 +2,7 @@
 
 use crate::config::Tls;
 use crate::pem;
+use crate::pin::Pinned;
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::ServerName;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -13,10 +14,15 @@ pub(super) fn session(host: &str, tls: &Tls) -> Result<ClientConnection, String>
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| format!("TLS: no certificate can be for the name {host:?}: use another in --server"))?;
     let provider = Arc::new(crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|error| format!("TLS: {error}"))?
-        .with_root_certificates(pem::roots(tls.ca.as_deref())?);
+        .map_err(|error| format!("TLS: {error}"))?;
+    let builder = match tls.pin {
+        Some(pin) => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Pinned::new(pin, &provider)))
+        }
+        None => builder.with_root_certificates(pem::roots(tls.ca.as_deref())?),
+    };
     let config = match (&tls.cert, &tls.key) {
         (Some(cert), Some(key)) => {
             let identity = pem::identity(cert, key)?;
@@ -49,6 +55,10 @@ pub(super) fn explain(error: &Error, tls: &Tls) -> String {
             }
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 "the server's certificate is not signed by a known CA: name its CA with --tls-ca".to_owned()
+            }
+            CertificateError::ApplicationVerificationFailure if tls.pin.is_some() => {
+                "the server's key is not the pinned one: either this is another server, or its key was renewed: ask who runs the bus before you trust it"
+                    .to_owned()
             }
             _ if format!("{why:?}").contains("CaUsedAsEndEntity") => {
                 "the server shows a CA's certificate as its own: give the server one that the CA has signed"
