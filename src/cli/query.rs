@@ -9,7 +9,7 @@ use mesh_daemon::exit::Exit;
 use mesh_daemon::output::complain;
 use mesh_model::provisioner::VERB;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::time::Duration;
@@ -199,6 +199,10 @@ pub(super) struct Need {
     pub(super) kind: String,
     pub(super) name: String,
     pub(super) value: Option<Box<RawValue>>,
+    /// For a gap: which one.
+    pub(super) gap: Option<String>,
+    /// For a gap: why it waits, in the words of its node.
+    pub(super) why: Option<String>,
     pub(super) revision: u64,
     pub(super) at: String,
 }
@@ -208,8 +212,16 @@ pub(super) struct Need {
 pub(super) struct Claim {
     state: String,
     why: Option<String>,
-    /// Who is to give the value: a node and a module.
-    pub(super) provider: Option<Provider>,
+    provider: Option<Claimed>,
+}
+
+/// Who is to give a value, as far as it is known here.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Claimed {
+    Module(Provider),
+    /// The name of the module that answers the kind, which the registry says too.
+    Other(IgnoredAny),
 }
 
 /// Who is to give a value.
@@ -232,6 +244,14 @@ impl Need {
 }
 
 impl Claim {
+    /// Who is to give the value, if that is another module of the mesh.
+    pub(super) fn provider(self) -> Option<Provider> {
+        match self.provider? {
+            Claimed::Module(provider) => Some(provider),
+            Claimed::Other(_) => None,
+        }
+    }
+
     /// Why the need waits, if it does.
     pub(super) fn waits(&self) -> Option<String> {
         (self.state == "waiting")

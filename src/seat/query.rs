@@ -1,6 +1,7 @@
 //! A query: a state machine that requests reads, consumes replies, and ends with one response or one error.
 
 pub(super) mod context;
+mod gap;
 mod key_filter;
 mod page;
 mod report;

@@ -4,6 +4,7 @@ mod log;
 mod notify;
 
 use crate::support::verb::AsksTheSeat;
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;
@@ -246,4 +247,31 @@ fn a_seat_starts_before_its_bus() {
     assert!(line.contains("refused: nothing listens there"), "{line}");
     server.restart();
     seat.wait_ready();
+}
+
+#[test]
+fn every_request_that_arrived_before_term_gets_an_answer() {
+    const ASKED: usize = 1_500;
+    let mut mesh = Mesh::start();
+    let reader = mesh.reader();
+    let answers = reader.subscribe("_INBOX.term.*", None);
+    reader.flush();
+    let ask = |at: usize| {
+        format!("PUB mesh-provisioner.provisioning _INBOX.term.{at} 17\r\n{{\"what\":\"health\"}}\r\n")
+    };
+    let half: String = (0..ASKED / 2).map(ask).collect();
+    let rest: String = (ASKED / 2..ASKED).map(ask).collect();
+    reader.send(half.as_bytes());
+    mesh.seat.signal("TERM");
+    reader.send(rest.as_bytes());
+    assert_eq!(mesh.seat.wait_exit(END).code(), Some(0));
+    reader.flush();
+    // What the seat no longer gets the server answers itself: no responders.
+    let mut unanswered: BTreeSet<usize> = (0..ASKED).collect();
+    for answer in answers.take_all() {
+        let subject = String::from_utf8(answer.subject).expect("our own subject");
+        let at = subject.rsplit('.').next().and_then(|at| at.parse().ok()).expect("a number");
+        assert!(unanswered.remove(&at), "{at} got two answers");
+    }
+    assert!(unanswered.is_empty(), "{} of {ASKED} got no answer: {unanswered:?}", unanswered.len());
 }

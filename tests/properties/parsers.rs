@@ -115,7 +115,8 @@ proptest! {
         let names = ["n1", "web"].map(str::to_owned);
         let entry = Entry {
             bucket: Bucket::Applied, key: "n1.web", names: &names,
-            value: Value::read(value.as_bytes()), revision: 1, at: "t",
+            value: Value::read(value.as_bytes()), gap: None,
+            revision: 1, at: "t",
         };
         let expected = format!(
             r#"{{"key":"n1.web","node":"n1","module":"web","value":{value},"revision":1,"at":"t"}}"#
@@ -129,7 +130,8 @@ proptest! {
         let names = ["secret".to_owned()];
         let entry = Entry {
             bucket: Bucket::Registry, key: "secret", names: &names,
-            value: Value::read(&value), revision: 1, at: "t",
+            value: Value::read(&value), gap: None,
+            revision: 1, at: "t",
         };
         let json = entry.to_json();
         prop_assert!(Object::parse(json.as_bytes()).unwrap().repeated().is_none(), "{}", json);

@@ -6,6 +6,7 @@ use mesh_model::bucket::Bucket::{self, Applied, Collect, Needs, Registry};
 use mesh_provisioner::seat::Event;
 use mesh_testing::jetstream::{self, Stored};
 use serde_json::Value;
+use std::time::Duration;
 
 /// The body of the one answer to `from` among `lines`, which holds nothing else.
 #[track_caller]
@@ -140,14 +141,50 @@ fn gaps_are_the_needs_whose_kind_nobody_answers() {
     play.ask("a", r#"{"what":"gaps"}"#).is([list(16, Registry)]);
     play.answer(16, keys_of(Registry, &["port"])).is([get(17, Registry, "port")]);
     play.answer(17, message_of(Registry, "port", 1, "1")).is([list(18, Needs)]);
-    play.answer(18, keys_of(Needs, &["n1.web.licence.x", "n1.web.port.http"])).is([get(
-        19,
-        Needs,
-        "n1.web.licence.x",
-    )]);
-    let answer = body(&play.answer(19, message_of(Needs, "n1.web.licence.x", 2, "1")).lines(), "a");
+    play.answer(18, keys_of(Needs, &["n1.web.licence.x", "n1.web.port.http"]))
+        .is([get(19, Needs, "n1.web.licence.x"), get(20, Needs, "n1.web.port.http")]);
+    play.answer(19, message_of(Needs, "n1.web.licence.x", 2, "1")).nothing();
+    let answer = body(&play.answer(20, message_of(Needs, "n1.web.port.http", 3, "1")).lines(), "a");
     assert_eq!((keys(&answer), &answer["ok"]), (vec!["n1.web.licence.x"], &false.into()));
+    assert_eq!((&answer["entries"][0]["gap"], answer["entries"][0].get("why")), (&"unanswered".into(), None));
     assert_eq!(answer["entries"][0].get("value"), None);
+}
+
+#[test]
+fn gaps_list_needs_that_wait_and_are_well_for_a_minute() {
+    // The needs were written at 13:26:00.
+    for (clock, ok) in [(1_795_958_820, true), (1_795_958_821, false)] {
+        let mut play = Play::serving();
+        play.tell(Event::Clock(Duration::from_secs(clock))).nothing();
+        play.ask("a", r#"{"what":"gaps"}"#).is([list(16, Registry)]);
+        play.answer(16, keys_of(Registry, &["port"])).is([get(17, Registry, "port")]);
+        play.answer(17, message_of(Registry, "port", 1, "1")).is([list(18, Needs)]);
+        play.answer(18, keys_of(Needs, &["n1.web.port.a", "n1.web.port.b"])).lines();
+        let value = r#"{"state":"waiting","why":"digest does not fit","plan":"0123456789abcdef"}"#;
+        play.answer(19, message_of(Needs, "n1.web.port.a", 2, value)).nothing();
+        let filled = r#"{"state":"filled","plan":"0123456789abcdef"}"#;
+        let answer = body(&play.answer(20, message_of(Needs, "n1.web.port.b", 3, filled)).lines(), "a");
+        let entry = &answer["entries"][0];
+        assert_eq!((keys(&answer), &answer["ok"]), (vec!["n1.web.port.a"], &ok.into()), "{clock}");
+        assert_eq!((&entry["gap"], &entry["why"]), (&"waiting".into(), &"digest does not fit".into()));
+    }
+}
+
+#[test]
+fn a_module_without_needs_is_an_orphan_only_where_what_is_applied_does_not_say_so() {
+    for (value, state) in
+        [(r#"{"version":"1","needs":0}"#, "current"), (r#"{"needs":2}"#, "orphan"), ("1", "orphan")]
+    {
+        let mut play = Play::serving();
+        play.ask("a", r#"{"what":"drift"}"#).is([list(16, Needs)]);
+        play.answer(16, keys_of(Needs, &[])).is([list(17, Applied)]);
+        play.answer(17, keys_of(Applied, &["n1.web"])).is([get(18, Applied, "n1.web")]);
+        let answer = body(&play.answer(18, message_of(Applied, "n1.web", 1, value)).lines(), "a");
+        assert_eq!(
+            (&answer["entries"][0]["state"], &answer["ok"]),
+            (&state.into(), &(state == "current").into())
+        );
+    }
 }
 
 #[test]

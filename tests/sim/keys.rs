@@ -118,8 +118,11 @@ pub(crate) fn spell(name: &str) -> String {
 
 /// A value, and the headers beside it; now and then ugly ones.
 pub(crate) fn any_value(dice: &mut Dice, ugly_per_mille: u32) -> (Vec<u8>, Vec<u8>) {
-    let values: [&[u8]; 15] = [
+    let values: [&[u8]; 18] = [
         br#"{"port":8080}"#,
+        br#"{"state":"waiting","why":"silent","plan":"0"}"#,
+        br#"{"state":"filled","plan":"waiting"}"#,
+        br#"{"needs":0}"#,
         b"123456789012345678901234567890",
         b"1e400",
         b"-0",

@@ -156,6 +156,12 @@ impl Gate {
         self.tell(pump::GIVE_UP_OWN);
     }
 
+    /// Gives up the subscriptions that the library has made by now, at the server alone: the library still takes what is
+    /// on its way to them.
+    pub fn give_up_librarys(&self) {
+        self.tell(pump::GIVE_UP_LIBRARYS);
+    }
+
     fn tell(&self, word: u8) {
         // A gate that has ended hears nothing, and need not.
         (&self.owner).write_all(&[word]).ok();

@@ -264,7 +264,8 @@ impl Link {
         false
     }
 
-    /// Gives up the subscriptions that bring requests.
+    /// Gives up the subscriptions that bring requests. What the server has sent them by then can still be taken; then
+    /// their receivers end.
     pub fn stop_listening(&self) {
         self.orders.try_send(Order::StopListening).ok();
     }
@@ -492,7 +493,9 @@ impl LinkThread {
                         self.publish(connection, &message);
                     }
                     Order::StopListening => {
-                        lock(&self.shared.subscriptions).retain(|(made, _)| !made.listens);
+                        if let Err(error) = self.stop_listening(gate, connection) {
+                            return self.ended(format!("the connection broke: {error}"));
+                        }
                     }
                     Order::StepAside(at_most) => {
                         gate.give_up_own();
@@ -525,6 +528,18 @@ impl LinkThread {
                 return;
             }
         }
+    }
+
+    /// Gives up the subscriptions that bring requests, so that none that the server has sent is lost: the crate throws
+    /// away what is on its way to a subscription that it no longer has. So the gate gives them up at the server first.
+    /// After the answer to a ping that the server gets behind that, everything is here, and the receivers may end.
+    fn stop_listening(&self, gate: &Gate, connection: &::nats::Connection) -> io::Result<()> {
+        gate.give_up_librarys();
+        // The gate may pass on the first ping before it takes that order, and never the second.
+        self.flush(connection)?;
+        self.flush(connection)?;
+        lock(&self.shared.subscriptions).retain(|(made, _)| !made.listens);
+        Ok(())
     }
 
     fn publish(&self, connection: &::nats::Connection, message: &Outgoing) {

@@ -23,6 +23,7 @@ pub mod json;
 pub mod keys;
 pub mod manifest;
 pub mod name;
+pub mod need_state;
 #[cfg(feature = "keys")]
 pub mod node_record;
 pub mod object;

@@ -82,11 +82,12 @@ pub enum Action<Task> {
     Connect,
     /// Publish a message.
     Send(Outgoing),
-    /// Accept no more requests: end the subscriptions.
+    /// Accept no more requests: end the subscriptions. Those that have arrived by then still come.
     StopListening,
     /// Log a line.
     Say(log::Level, String),
-    /// Exit, after all messages were sent.
+    /// Exit, after all messages were sent. After [`Action::StopListening`] the requests that had arrived are passed to
+    /// the machine first, for 4 s at most: it is to answer them at once.
     Exit(Exit),
     /// Carry out a task; what comes of it at once are events of the machine's own.
     Do(Task),

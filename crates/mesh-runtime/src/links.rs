@@ -33,6 +33,8 @@ pub(crate) struct Serving {
     pub(crate) replies: Receiver<Reply>,
     /// In the order of the subscriptions.
     pub(crate) requests: Vec<Receiver<Message>>,
+    /// How many of those may still bring something.
+    pub(crate) open: usize,
 }
 
 /// What a replaced connection still delivers, until it is closed.
@@ -106,7 +108,8 @@ impl Links {
         if let Some(old) = self.retire() {
             old.step_aside(STEPPING_ASIDE);
         }
-        self.serving = Some(Serving { link, replies, requests });
+        let open = requests.len();
+        self.serving = Some(Serving { link, replies, requests, open });
     }
 
     /// Takes the connection that serves out of service; its queue groups still deliver.
@@ -141,8 +144,10 @@ impl Links {
 
     /// A subscription of the connection that serves ended. Its receiver would be ready forever.
     pub(crate) fn forget(&mut self, place: usize) {
-        if let Some(requests) = self.serving.as_mut().and_then(|serving| serving.requests.get_mut(place)) {
+        let Some(serving) = &mut self.serving else { return };
+        if let Some(requests) = serving.requests.get_mut(place) {
             *requests = never();
+            serving.open = serving.open.saturating_sub(1);
         }
     }
 

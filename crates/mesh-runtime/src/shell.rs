@@ -27,6 +27,9 @@ const STATUS_EVERY: Duration = Duration::from_secs(15);
 /// How long the last messages may take to leave when the process exits.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// How long a machine that has stopped listening may take for the requests that had arrived.
+const DRAINING: Duration = Duration::from_secs(4);
+
 /// A turn that takes longer is logged.
 const SLOW_TURN: Duration = Duration::from_millis(500);
 
@@ -67,6 +70,8 @@ pub fn serve<M: Machine>(
         beat_due: start,
         told_ready: false,
         was_ready: false,
+        draining: None,
+        exit: None,
     };
     let mut wake = Wake::Time;
     loop {
@@ -143,12 +148,17 @@ struct Shell<M: Machine, Perform> {
     told_ready: bool,
     /// Whether the machine was ready when its status was last reported.
     was_ready: bool,
+    /// Until when requests that arrived before the subscriptions were given up are waited for.
+    draining: Option<Instant>,
+    /// The exit that the machine asked for, until those have been taken.
+    exit: Option<Exit>,
 }
 
 impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
     /// Waits for the next event.
     fn wait(&mut self) -> Wake<M::Own> {
         let tick = self.beat_due.min(Instant::now() + TICK);
+        let tick = self.draining.filter(|_| self.exit.is_some()).map_or(tick, |end| tick.min(end));
         let deadline = match self.machine.next_deadline() {
             Some(due) => tick.min(self.start + due),
             None => tick,
@@ -161,7 +171,7 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
             select.recv(link.life());
             sources.push(Source::Attempt);
         }
-        if let Some(Serving { link, replies, requests }) = &self.links.serving {
+        if let Some(Serving { link, replies, requests, .. }) = &self.links.serving {
             select.recv(link.life());
             select.recv(link.server_errors());
             select.recv(replies);
@@ -256,7 +266,10 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
                 self.more_requests(source, place)?;
             }
             Wake::NoMore(Source::Leaving(place)) => drop(self.links.leaving.remove(place)),
-            Wake::NoMore(Source::Requests(place)) => self.links.forget(place),
+            Wake::NoMore(Source::Requests(place)) => {
+                self.links.forget(place);
+                self.exit_if_drained()?;
+            }
             Wake::NoMore(_) => {}
             Wake::Time => self.handle(Event::Due)?,
         }
@@ -284,15 +297,11 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
                     Action::StopListening => {
                         if let Some(Serving { link, .. }) = &self.links.serving {
                             link.stop_listening();
+                            self.draining.get_or_insert(Instant::now() + DRAINING);
                         }
                     }
                     Action::Say(level, text) => log!(target: self.machine.log_target(), level, "{text}"),
-                    Action::Exit(exit) => {
-                        if let Some(Serving { link, .. }) = self.links.serving.take() {
-                            link.close(LAST_WORDS);
-                        }
-                        return ControlFlow::Break(exit);
-                    }
+                    Action::Exit(exit) => self.exit = Some(exit),
                     Action::Do(task) => events.extend((self.perform)(task).into_iter().map(Event::Own)),
                 }
             }
@@ -300,7 +309,21 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
                 events.push_back(Event::Undelivered(lost));
             }
         }
-        ControlFlow::Continue(())
+        self.exit_if_drained()
+    }
+
+    /// Carries out the exit that the machine asked for, once every request that had arrived was passed to it.
+    fn exit_if_drained(&mut self) -> ControlFlow<Exit> {
+        let Some(exit) = self.exit else { return ControlFlow::Continue(()) };
+        let waits = self.draining.is_some_and(|end| Instant::now() < end)
+            && self.links.serving.as_ref().is_some_and(|serving| serving.open > 0);
+        if waits {
+            return ControlFlow::Continue(());
+        }
+        if let Some(Serving { link, .. }) = self.links.serving.take() {
+            link.close(LAST_WORDS);
+        }
+        ControlFlow::Break(exit)
     }
 
     fn connect(&mut self) -> Option<Event<M::Own>> {

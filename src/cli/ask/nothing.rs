@@ -27,7 +27,9 @@ pub(super) fn explain(seat: &mut Seat, ask: &request::Ask) -> Result<Nothing, No
     let scope = scope(ask);
     Ok(match ask.what {
         What::Gaps => Nothing {
-            sentence: format!("no gaps{scope}: every need has a kind that the registry answers"),
+            sentence: format!(
+                "no gaps{scope}: every need has a kind that the registry answers, and none waits"
+            ),
             is_well: true,
         },
         what if ask.after.is_some() => {

@@ -93,6 +93,8 @@ const fn columns(what: What) -> &'static [Column] {
             ("MODULE", "module", Text),
             ("KIND", "kind", Text),
             ("NAME", "name", Text),
+            ("GAP", "gap", Text),
+            ("WHY", "why", Text),
             ("AGE", "at", Age),
             ("WRITTEN", "at", Time),
             ("REVISION", "revision", Wide),
@@ -227,7 +229,8 @@ impl View {
             |number: usize, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
         let mut states: BTreeMap<String, usize> = BTreeMap::new();
         for entry in entries() {
-            *states.entry(entry.text("state").unwrap_or_default()).or_default() += 1;
+            let state = entry.text(if ask.what == What::Gaps { "gap" } else { "state" });
+            *states.entry(state.unwrap_or_default()).or_default() += 1;
         }
         let states = || {
             let words: Vec<String> =
@@ -238,7 +241,8 @@ impl View {
         let text = match ask.what {
             What::Drift => format!("{}{scope}: {}", count(total, "module"), states()),
             What::Collections => format!("{}{scope}: {}", count(total, "collection"), states()),
-            What::Gaps => format!("{}{scope}", count(total, "gap")),
+            What::Gaps if total == 0 => format!("{}{scope}", count(total, "gap")),
+            What::Gaps => format!("{}{scope}: {}", count(total, "gap"), states()),
             What::Nodes => {
                 let stale = entries().filter(|entry| raw(entry, "stale") == Some("true")).count();
                 match ask.stale_after {

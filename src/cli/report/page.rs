@@ -42,7 +42,7 @@ fn seat(survey: &Survey) -> String {
 /// The numbers, a tile each.
 fn summary(html: &mut String, survey: &Survey) {
     let current = survey.modules.iter().filter(|module| module.state == "current").count();
-    let long = survey.waiting.iter().filter(|(need, _)| survey.waits_long(need)).count();
+    let long = survey.waiting.iter().filter(|need| survey.waits_long(need)).count();
     let read = survey.collections.iter().filter(|row| row.state == "read").count();
     let stale = survey.stale().count();
     let of = |some: usize, all: usize| format!("{some} of {all}");
@@ -83,7 +83,8 @@ fn gaps(survey: &Survey) -> String {
 }
 
 fn waits(survey: &Survey) -> String {
-    let rows = survey.waiting.iter().map(|(need, why)| {
+    let rows = survey.waiting.iter().map(|need| {
+        let why = need.why.as_deref().unwrap_or("-");
         let placeholder = format!("${{{}:{}}}", need.kind, need.name);
         let why = mark(!survey.waits_long(need), why);
         vec![escape(&need.node), escape(&need.module), code(&placeholder), why, age(survey, &need.at)]

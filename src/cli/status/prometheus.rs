@@ -42,7 +42,7 @@ pub(super) fn render(survey: &Survey) -> String {
     metric(&mut text, "module_not_current", "gauge", "Each module that is not current.", not_current);
     metric(&mut text, "gaps", "gauge", "Needs whose kind nobody answers.", one(survey.gaps.len()));
     metric(&mut text, "waiting", "gauge", "Needs that wait for a value.", one(survey.waiting.len()));
-    let long = survey.waiting.iter().filter(|(need, _)| survey.waits_long(need)).count();
+    let long = survey.waiting.iter().filter(|need| survey.waits_long(need)).count();
     metric(&mut text, "waiting_long", "gauge", "Needs that have waited for more than a minute.", one(long));
     let ages = survey.nodes.iter().filter_map(|node| Some((of("node", &node.node), node.age_seconds?)));
     metric(&mut text, "node_last_write_age_seconds", "gauge", "How long ago each node last wrote.", ages);

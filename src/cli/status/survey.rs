@@ -17,8 +17,8 @@ pub(in crate::cli) struct Survey {
     pub(in crate::cli) modules: Vec<ModuleRow>,
     /// Needs whose kind nobody answers.
     pub(in crate::cli) gaps: Vec<Need>,
-    /// Needs that wait for a value, and why.
-    pub(in crate::cli) waiting: Vec<(Need, String)>,
+    /// Needs that wait for a value.
+    pub(in crate::cli) waiting: Vec<Need>,
     pub(in crate::cli) nodes: Vec<NodeRow>,
     /// How long without a write makes a node stale, if it was asked for.
     pub(in crate::cli) stale_after: Option<Duration>,
@@ -41,13 +41,12 @@ impl Survey {
         let nodes = request::Ask { stale_after: stale_after.map(|time| time.as_secs()), ..all(What::Nodes) };
         let health = seat.health()?;
         let nodes = seat.all(&nodes)?;
-        let needs = seat.all::<Need>(&all(What::Needs))?.entries.into_iter();
-        let waiting = needs.filter_map(|need| need.waits().map(|why| (need, why))).collect();
+        let gaps = seat.all::<Need>(&all(What::Gaps))?.entries.into_iter();
+        let (waiting, gaps) = gaps.partition(|need| need.gap.as_deref() == Some("waiting"));
         Ok(Survey {
             health,
             modules: seat.all(&all(What::Drift))?.entries,
-            // Since the seat may come to name needs that wait among the gaps, those are told apart by what they lack.
-            gaps: seat.all::<Need>(&all(What::Gaps))?.entries,
+            gaps,
             waiting,
             stale_after,
             collections: seat.all(&all(What::Collections))?.entries,
@@ -63,7 +62,7 @@ impl Survey {
         self.health.ready
             && self.modules.iter().all(|module| module.state == "current")
             && self.gaps.is_empty()
-            && !self.waiting.iter().any(|(need, _)| self.waits_long(need))
+            && !self.waiting.iter().any(|need| self.waits_long(need))
             && self.stale().next().is_none()
             && self.collections.iter().all(|collection| collection.state == "read")
             && self.malformed == 0
@@ -106,10 +105,10 @@ impl Survey {
     pub(in crate::cli) fn to_json(&self) -> String {
         let (malformed, rest) = self.malformed_by_node();
         let need = |need: &Need| json!({"key": need.key, "node": need.node, "module": need.module, "kind": need.kind, "name": need.name, "at": need.at});
-        let waiting = self.waiting.iter().map(|(waiting, why)| {
-            let mut waiting = need(waiting);
-            waiting["why"] = json!(why);
-            waiting
+        let waiting = self.waiting.iter().map(|waiting| {
+            let mut json = need(waiting);
+            json["why"] = json!(waiting.why);
+            json
         });
         let modules = self.modules.iter().filter(|module| module.state != "current").map(|module| {
             json!({"node": module.node, "module": module.module, "state": module.state, "needs": module.needs,
@@ -180,7 +179,7 @@ pub(in crate::cli) mod tests {
                 module("cellar", "web", "unapplied", Some(AT)),
             ],
             gaps: vec![need("attic", "licence")],
-            waiting: vec![(need("cellar", "secret"), "no responder".to_owned())],
+            waiting: vec![Need { why: Some("no responder".to_owned()), ..need("cellar", "secret") }],
             nodes: vec![node("attic", 2, Some(false)), node("cellar", 0, Some(true))],
             stale_after: Some(Duration::from_secs(60)),
             collections: vec![CollectionRow {

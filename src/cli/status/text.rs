@@ -36,7 +36,7 @@ pub(super) fn render(survey: &Survey, screen: Screen) -> String {
         modules.keys().all(|state| *state == "current"),
     );
     line("gaps", &survey.gaps.len().to_string(), survey.gaps.is_empty());
-    let long = survey.waiting.iter().filter(|(need, _)| survey.waits_long(need)).count();
+    let long = survey.waiting.iter().filter(|need| survey.waits_long(need)).count();
     let waiting = match survey.waiting.len() {
         0 => "0".to_owned(),
         all => format!("{all}, of these {long} for longer than a minute"),
@@ -173,9 +173,16 @@ fn gaps(survey: &Survey) -> Option<Section> {
 
 fn waits(survey: &Survey) -> Option<Section> {
     let titles = ["NODE", "MODULE", "KIND", "NAME", "AGE", "WHY"];
-    section("waiting", "mesh-provisioner ask needs", &titles, &survey.waiting, |(need, why)| {
+    section("waiting", "mesh-provisioner ask gaps", &titles, &survey.waiting, |need| {
         let age = Cell::from(duration::age(survey.age(&need.at)));
-        vec![cell(&need.node), cell(&need.module), cell(&need.kind), cell(&need.name), age, cell(why)]
+        vec![
+            cell(&need.node),
+            cell(&need.module),
+            cell(&need.kind),
+            cell(&need.name),
+            age,
+            cell(need.why.as_deref().unwrap_or("-")),
+        ]
     })
 }
 
@@ -197,10 +204,7 @@ fn next(survey: &Survey) -> Option<String> {
     if !survey.health.ready {
         return Some("mesh-provisioner check".to_owned());
     }
-    let need = survey
-        .gaps
-        .first()
-        .or_else(|| survey.waiting.iter().find(|(need, _)| survey.waits_long(need)).map(|(need, _)| need));
+    let need = survey.gaps.first().or_else(|| survey.waiting.iter().find(|need| survey.waits_long(need)));
     if let Some(need) = need {
         return why(
             &need.node,

@@ -1,7 +1,7 @@
 //! The verdict on a placeholder or a module, out of what the seat knows of it.
 
 use crate::cli::ask::malformed::{delete_command, quote};
-use crate::cli::query::{CollectionRow, KindRow, Malformed, ModuleRow, Need};
+use crate::cli::query::{Claim, CollectionRow, KindRow, Malformed, ModuleRow, Need};
 use mesh_daemon::arguments::did_you_mean;
 use mesh_daemon::duration;
 use mesh_daemon::time;
@@ -240,7 +240,7 @@ impl Facts {
 
     /// What to do about a need that waits.
     fn after_waiting(&self, need: &Need, entry: &KindRow, why: &str) -> Option<Next> {
-        let provider = need.claim().and_then(|claim| claim.provider);
+        let provider = need.claim().and_then(Claim::provider);
         let module = entry.module.as_deref().unwrap_or("-");
         match (why, &entry.verb) {
             ("no entry" | "entry not understood", _) => {
@@ -326,7 +326,7 @@ impl Facts {
             ));
         }
         if let Some(entry) = self.entry(&placeholder.kind) {
-            let provider = need.and_then(Need::claim).and_then(|claim| claim.provider);
+            let provider = need.and_then(Need::claim).and_then(Claim::provider);
             let (bucket, key) = self.place(entry, provider.as_ref().map(|provider| provider.module.as_str()));
             let place = match &entry.verb {
                 Some(verb) => format!("verb {verb}"),
@@ -567,6 +567,10 @@ mod tests {
             let verdict = format!("attic web {kind}:x waits for its value: {why}");
             is(facts(vec![waiting], Some(LATE)), Some((kind, "x")), (false, &verdict, Some(next)));
         }
+        // The client also writes which module answers the kind.
+        let answered =
+            need("secret", "x", r#"{"state":"waiting","why":"silent","provider":"mesh-vault"}"#, EARLY);
+        assert_eq!(answered.waits().as_deref(), Some("silent"));
         let value = r#"{"state":"waiting","why":"provider has not answered","provider":{"node":"cellar","module":"postgres"}}"#;
         is(
             facts(vec![need("bound", "db", value, EARLY)], Some(LATE)),

@@ -1,5 +1,6 @@
 //! The entries of one bucket, filtered and paged: `registry`, `needs`, `applied`, `collect` and `gaps`.
 
+use super::gap::Gap;
 use super::key_filter::KeyFilter;
 use crate::seat::call::{Budget, Call, Tag};
 use crate::seat::failure::{Cause, Refusal};
@@ -40,6 +41,8 @@ pub(in crate::seat) struct PageQuery {
     /// For `gaps`: the kinds in the registry.
     answered_kinds: BTreeSet<String>,
     page: Page,
+    /// For `gaps`: whether nothing but needs that wait for a short time was found.
+    all_is_well: bool,
     /// Keys whose values are not cached, and all keys after the first such key.
     chosen: Vec<String>,
     /// Whether the cache has more keys to read.
@@ -80,6 +83,7 @@ impl PageQuery {
             stage: Stage::Done,
             answered_kinds: BTreeSet::new(),
             page,
+            all_is_well: true,
             chosen: Vec::new(),
             busy: false,
             keys: 0,
@@ -221,7 +225,7 @@ impl PageQuery {
         let mut is_full = false;
         match reader.poll() {
             Step::Waiting => progress = ControlFlow::Break(()),
-            Step::Listed => reader.pick(MAX_KEYS_WITHOUT_MATCH, |key| self.concerns(key)),
+            Step::Listed => reader.pick(MAX_KEYS_WITHOUT_MATCH, |key| self.key_filter.holds(key)),
             Step::Cached => reader.tell(self.ask.after.as_deref(), true),
             Step::Told => reader.read(mem::take(&mut self.chosen)),
             Step::Key(key, found) => is_full = !self.take(&key, &found),
@@ -251,16 +255,29 @@ impl PageQuery {
     /// Handles a key of the cache; `false` if the page ends before it. A key whose value is not cached is read later,
     /// and so are all keys after it, because entries are in order.
     fn take_cached(&mut self, key: String, entry: CacheEntry) -> bool {
-        if !self.concerns(&key) {
+        if !self.key_filter.holds(&key) {
             return true;
         }
-        match entry.found(self.bucket, &key).filter(|_| self.chosen.is_empty()) {
+        let found = entry.found(self.bucket, &key);
+        if found.as_ref().is_some_and(|found| self.is_no_gap(&key, found)) {
+            return true;
+        }
+        match found.filter(|_| self.chosen.is_empty()) {
             Some(found) => self.take(&key, &found),
             None => {
                 self.chosen.push(key);
                 true
             }
         }
+    }
+
+    /// Whether `gaps` is asked for, and this need is none.
+    fn is_no_gap(&self, key: &str, found: &Found) -> bool {
+        self.ask.what == What::Gaps
+            && match (self.bucket.parse(key), found) {
+                (Ok(names), Found::Message(message)) => self.gap(&names, message).is_none(),
+                _ => false,
+            }
     }
 
     /// Handles what was found under `key`; `false` if the page ends before it.
@@ -279,11 +296,11 @@ impl PageQuery {
         self.keys > most || self.bytes > MAX_BYTES_OF_A_PAGE
     }
 
-    /// Whether `key` passes the key filter, and is what is asked for.
-    fn concerns(&self, key: &str) -> bool {
-        self.key_filter.holds(key)
-            && (self.ask.what != What::Gaps
-                || self.bucket.parse(key).map_or(true, |names| !self.answered_kinds.contains(&names[2])))
+    /// Whether a key of this shape with this value is what is asked for, and which gap it is.
+    fn gap(&self, names: &[String], message: &Message) -> Option<Gap> {
+        (self.ask.what == What::Gaps)
+            .then(|| Gap::of(self.answered_kinds.contains(&names[2]), &message.value))
+            .flatten()
     }
 
     /// Adds what was found under `key`; `false` if it belongs to the next page.
@@ -293,7 +310,16 @@ impl PageQuery {
                 self.page.pass(key);
                 true
             }
-            (Ok(names), Found::Message(message)) => self.add_entry(key, &names, message),
+            (Ok(names), Found::Message(message)) => {
+                let gap = self.gap(&names, message);
+                if self.ask.what == What::Gaps && gap.is_none() {
+                    self.page.pass(key);
+                    return true;
+                }
+                self.all_is_well &=
+                    gap.as_ref().is_none_or(|gap| gap.is_young(&message.at, self.context.clock));
+                self.add_entry(key, &names, message, gap)
+            }
             (Ok(_), Found::Unnameable) => {
                 let malformed = Malformed::new(Fault::Token, "NATS returned a message for a different key");
                 self.page.add(key, None, vec![MalformedEntry::new(key, &malformed, None).to_json()])
@@ -305,13 +331,14 @@ impl PageQuery {
         }
     }
 
-    fn add_entry(&mut self, key: &str, names: &[String], message: &Message) -> bool {
+    fn add_entry(&mut self, key: &str, names: &[String], message: &Message, gap: Option<Gap>) -> bool {
         let with_value = self.ask.what != What::Gaps;
         let mut entry = Entry {
             bucket: self.bucket,
             key,
             names,
             value: if with_value { Value::read(&message.value) } else { Value::None },
+            gap: gap.as_ref().map(|gap| (gap.word(), gap.why())),
             revision: message.sequence,
             at: &message.at,
         };
@@ -337,7 +364,7 @@ impl PageQuery {
         // A page that found no gap but did not read all keys has not shown that there is none. Neither has one with a
         // malformed key: the need that it was meant to state is not filled.
         let ok = (self.ask.what == What::Gaps)
-            .then(|| self.page.has_no_entries() && !self.page.has_malformed() && !self.page.leaves_rest());
+            .then(|| self.all_is_well && !self.page.has_malformed() && !self.page.leaves_rest());
         let body = self.page.to_json(self.ask.what, ok, &as_of, &self.context.seat);
         self.finish(Ok(body));
     }

@@ -87,6 +87,14 @@ trait Aggregate: fmt::Debug + Send {
     /// Adds a key, or its deletion marker if `deleted`, with the time of that write.
     fn take(&mut self, bucket: Bucket, key: &str, names: &[String], at: Time, deleted: bool);
 
+    /// Whether it also takes the values of a bucket.
+    fn reads_values(&self, _bucket: Bucket) -> bool {
+        false
+    }
+
+    /// Takes the value of a key that was taken before and is not deleted.
+    fn take_value(&mut self, _key: &str, _value: &[u8]) {}
+
     /// Takes a key that is malformed.
     fn take_malformed(&mut self, _key: &str) {}
 
@@ -254,7 +262,7 @@ impl Report {
                     self.reader = Some(reader);
                 }
                 Step::Cached => {
-                    reader.tell(None, false);
+                    reader.tell(None, self.aggregate.reads_values(bucket));
                     self.reader = Some(reader);
                 }
                 Step::Key(key, found) => {
@@ -262,9 +270,14 @@ impl Report {
                     self.reader = Some(reader);
                     counted += 1;
                 }
-                Step::Entry(key, Entry { standing, .. }) => {
+                Step::Entry(key, entry) => {
                     if self.concerns(bucket, &key) {
+                        let Entry { standing, .. } = entry;
                         self.take_key(bucket, &key, Some(standing).filter(|_| is_nameable(&key)));
+                        if let Some(value) = entry.value().filter(|_| is_nameable(&key) && !standing.deleted)
+                        {
+                            self.take_value(bucket, &key, value);
+                        }
                     }
                     self.reader = Some(reader);
                     counted += 1;
@@ -302,6 +315,15 @@ impl Report {
     fn take(&mut self, bucket: Bucket, key: &str, standing: Option<Standing>, found: &Found) {
         if !found.is_gone() || standing.is_some() {
             self.take_key(bucket, key, standing);
+        }
+        if let Found::Message(message) = found {
+            self.take_value(bucket, key, &message.value);
+        }
+    }
+
+    fn take_value(&mut self, bucket: Bucket, key: &str, value: &[u8]) {
+        if self.aggregate.reads_values(bucket) && bucket.parse(key).is_ok() {
+            self.aggregate.take_value(key, value);
         }
     }
 

@@ -471,7 +471,10 @@ impl BucketReader {
                 break;
             }
         }
-        if let Some(snapshot) = self.snapshot.as_ref().filter(|snapshot| snapshot.is_of(self.state.as_ref()))
+        // Only a whole list shows which keys to recall.
+        let is_whole = is_last || self.lister.is_none();
+        if let Some(snapshot) =
+            self.snapshot.as_ref().filter(|snapshot| is_whole && snapshot.is_of(self.state.as_ref()))
         {
             let keys = mem::take(&mut self.picked);
             self.total = keys.len();

@@ -64,7 +64,12 @@ pub(in crate::seat) struct Entry {
 }
 
 impl Entry {
-    /// Its value, if cached.
+    /// Its value, if cached and asked for.
+    pub(in crate::seat) fn value(&self) -> Option<&[u8]> {
+        self.value.as_deref()
+    }
+
+    /// What was found under it, if its value is cached.
     pub(in crate::seat) fn found(self, bucket: Bucket, key: &str) -> Option<Found> {
         // Read one by one it could not be told from others; both ways of reading give the same answer.
         if !is_nameable(key) {

@@ -69,6 +69,8 @@ pub struct Entry<'a> {
     pub names: &'a [String],
     /// Its value.
     pub value: Value<'a>,
+    /// For `gaps`: which gap it is, and why it waits, in the words of its node.
+    pub gap: Option<(&'static str, Option<&'a str>)>,
     /// The sequence of its last write.
     pub revision: u64,
     /// The time of its last write, as the server wrote it.
@@ -101,6 +103,12 @@ impl Serialize for Entry<'_> {
                 map.serialize_entry(field, name)?;
             }
             self.value.put(&mut map)?;
+        }
+        if let Some((gap, why)) = self.gap {
+            map.serialize_entry("gap", gap)?;
+            if let Some(why) = why {
+                map.serialize_entry("why", why)?;
+            }
         }
         map.serialize_entry("revision", &self.revision)?;
         map.serialize_entry("at", self.at)?;
@@ -160,7 +168,15 @@ mod tests {
     use super::*;
 
     fn entry<'a>(bucket: Bucket, key: &'a str, names: &'a [String], value: &'a [u8]) -> Entry<'a> {
-        Entry { bucket, key, names, value: Value::read(value), revision: 41, at: "2026-11-29T13:26:00.5Z" }
+        Entry {
+            bucket,
+            key,
+            names,
+            value: Value::read(value),
+            gap: None,
+            revision: 41,
+            at: "2026-11-29T13:26:00.5Z",
+        }
     }
 
     #[test]

@@ -44,7 +44,7 @@ fn ageless(entry: &Value) -> Value {
 }
 
 #[test]
-fn gaps_list_the_needs_without_a_registry_entry() {
+fn gaps_list_needs_without_a_registry_entry_and_needs_that_wait() {
     let mesh = Mesh::start();
     let (reader, tester) = (mesh.reader(), mesh.tester());
     assert_eq!(ask(&reader, &json!({"what": "gaps"})), (vec![], true));
@@ -52,12 +52,22 @@ fn gaps_list_the_needs_without_a_registry_entry() {
     let stored = tester.kv_get(NEEDS, "attic.web.mystery.x").expect("a need");
     let gap = json!({
         "key": "attic.web.mystery.x", "node": "attic", "module": "web", "kind": "mystery", "name": "x",
-        "revision": stored.sequence, "at": stored.time,
+        "gap": "unanswered", "revision": stored.sequence, "at": stored.time,
     });
     assert_eq!(ask(&reader, &json!({"what": "gaps"})), (vec![gap], false));
     assert_eq!(ask(&reader, &json!({"what": "gaps", "node": "cellar"})), (vec![], true));
     tester.kv_delete(NEEDS, "attic.web.mystery.x");
     assert_eq!(ask(&reader, &json!({"what": "gaps"})), (vec![], true));
+    // It waits since a moment ago, which is well.
+    let value =
+        r#"{"state":"waiting","why":"no responder","provider":"mesh-vault","plan":"0123456789abcdef"}"#;
+    tester.kv_put(NEEDS, "attic.web.secret.key", value);
+    let stored = tester.kv_get(NEEDS, "attic.web.secret.key").expect("a need");
+    let waits = json!({
+        "key": "attic.web.secret.key", "node": "attic", "module": "web", "kind": "secret", "name": "key",
+        "gap": "waiting", "why": "no responder", "revision": stored.sequence, "at": stored.time,
+    });
+    assert_eq!(ask(&reader, &json!({"what": "gaps"})), (vec![waits], true));
 }
 
 #[test]
@@ -88,6 +98,12 @@ fn drift_is_told_by_the_times_of_the_bus() {
     assert_eq!(asked(json!({"what": "drift", "module": "late"})), (vec![late], false));
     assert_eq!(asked(json!({"what": "drift", "node": "attic", "module": "web"})), (vec![web], true));
     assert_eq!(asked(json!({"what": "drift", "node": "garage"})), (vec![], true));
+    tester.kv_put(APPLIED, "garage.shell", r#"{"version":"1.0.0","needs":0}"#);
+    let shell = json!({
+        "node": "garage", "module": "shell", "state": "current", "needs": 0,
+        "applied_at": at(&tester, APPLIED, "garage.shell"),
+    });
+    assert_eq!(asked(json!({"what": "drift", "node": "garage"})), (vec![shell], true));
 }
 
 #[test]

@@ -331,6 +331,7 @@ fn state_is_right(what: What, entry: &Value) -> Verdict<()> {
         },
         _ => match (bare("needed_at"), bare("applied_at")) {
             ("", "") => return Err("nothing is needed and nothing applied".to_owned()),
+            ("", _) if text(entry, "state") == "current" => "current",
             ("", _) => "orphan",
             (_, "") => "never",
             (needed, applied) if needed > applied => "unapplied",

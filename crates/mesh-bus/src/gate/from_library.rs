@@ -2,6 +2,7 @@
 //! counted, and so that words of the gate's own go in between and never into the middle of a message.
 
 use memchr::memchr;
+use std::collections::BTreeSet;
 
 /// The longest line that is taken for one. The library sends none near it.
 const MAX_LINE_BYTES: usize = 1024 * 1024;
@@ -18,6 +19,8 @@ pub(super) struct FromLibrary {
     /// How many bytes of a body, its line end included, are still to come.
     body: usize,
     pings: u64,
+    /// The numbers of its subscriptions.
+    sids: BTreeSet<u64>,
     /// Lines of the gate's own that wait for the end of a message.
     own: Vec<u8>,
 }
@@ -26,6 +29,11 @@ impl FromLibrary {
     /// How many pings the library has sent.
     pub(super) const fn pings(&self) -> u64 {
         self.pings
+    }
+
+    /// The numbers of the library's subscriptions. They are given up at the server from now on.
+    pub(super) fn take_sids(&mut self) -> BTreeSet<u64> {
+        std::mem::take(&mut self.sids)
     }
 
     /// Adds a line of the gate's own to `server`: now, or as soon as the message that is on its way has ended.
@@ -70,9 +78,15 @@ impl FromLibrary {
         }
         if self.line.starts_with(b"PING") {
             self.pings += 1;
+        } else if let Some(made) = self.line.strip_prefix(b"SUB ") {
+            self.sids.extend(number(made.trim_ascii_end().rsplit(|byte| *byte == b' ').next()));
+        } else if let Some(ended) = self.line.strip_prefix(b"UNSUB ") {
+            if let Some(sid) = number(ended.trim_ascii_end().split(|byte| *byte == b' ').next()) {
+                self.sids.remove(&sid);
+            }
         } else if self.line.starts_with(b"PUB ") || self.line.starts_with(b"HPUB ") {
-            let size = self.line.trim_ascii_end().rsplit(|byte| *byte == b' ').next().unwrap_or_default();
-            let size = std::str::from_utf8(size).ok().and_then(|size| size.parse::<u32>().ok());
+            let size = number(self.line.trim_ascii_end().rsplit(|byte| *byte == b' ').next());
+            let size = size.and_then(|size| u32::try_from(size).ok());
             self.body = size.ok_or(Unreadable)? as usize + 2;
         }
         self.line.clear();
@@ -80,9 +94,22 @@ impl FromLibrary {
     }
 }
 
+fn number(text: Option<&[u8]>) -> Option<u64> {
+    std::str::from_utf8(text?).ok()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_numbers_of_its_subscriptions_are_known() {
+        let mut from_library = FromLibrary::default();
+        let said = b"SUB a 1\r\nSUB a.> queue 2\r\nPUB a 7\r\nSUB b 9\r\nSUB c 3\r\nUNSUB 1\r\n";
+        from_library.feed(said, &mut Vec::new()).unwrap();
+        assert_eq!(from_library.take_sids(), BTreeSet::from([2, 3]));
+        assert_eq!(from_library.take_sids(), BTreeSet::new());
+    }
 
     const SENT: &[u8] =
         b"SUB a 1\r\nPUB a 6\r\nPING\r\n\r\nPING\r\nHPUB a b 12 18\r\nNATS/1.0\r\n\r\nPING\r\n\r\nPING\r\n";

@@ -31,6 +31,8 @@ pub(super) const ABANDON: u8 = b'a';
 pub(super) const CUT: u8 = b'c';
 /// See [`ABANDON`].
 pub(super) const GIVE_UP_OWN: u8 = b'u';
+/// See [`ABANDON`].
+pub(super) const GIVE_UP_LIBRARYS: u8 = b'l';
 
 /// A connection to a server that has let us in, and what is to be done with it.
 pub(super) struct Pump {
@@ -205,6 +207,11 @@ impl Pump {
                 CUT => return Ok(Some(End::Cut)),
                 GIVE_UP_OWN => {
                     for sid in self.own.drain(..) {
+                        flow.from_library.say(format!("UNSUB {sid}\r\n").as_bytes(), flow.to_server.end());
+                    }
+                }
+                GIVE_UP_LIBRARYS => {
+                    for sid in flow.from_library.take_sids() {
                         flow.from_library.say(format!("UNSUB {sid}\r\n").as_bytes(), flow.to_server.end());
                     }
                 }

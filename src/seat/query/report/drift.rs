@@ -3,6 +3,7 @@
 use super::{Aggregate, Row, Time, beginning, name_at, next_in, row_of};
 use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
+use mesh_model::need_state::says_no_needs;
 use mesh_service::json::json;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ struct Standing {
     needs: u32,
     needed_at: Option<Time>,
     applied_at: Option<Time>,
+    /// What is applied says that the module has no needs.
+    needs_nothing: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -29,7 +32,7 @@ enum State {
     Never,
     /// A need was written after the last apply.
     Unapplied,
-    /// It is applied and has no needs.
+    /// It is applied and has no needs, and what is applied does not say so.
     Orphan,
     /// None of these.
     Current,
@@ -38,6 +41,7 @@ enum State {
 impl Standing {
     fn state(&self) -> State {
         match (&self.needed_at, &self.applied_at) {
+            (None, Some(_)) if self.needs_nothing => State::Current,
             (None, _) => State::Orphan,
             (Some(_), None) => State::Never,
             (Some(needed), Some(applied)) if needed > applied => State::Unapplied,
@@ -61,6 +65,17 @@ struct Entry {
 impl Aggregate for Drift {
     fn buckets(&self) -> &'static [Bucket] {
         &[Bucket::Needs, Bucket::Applied]
+    }
+
+    fn reads_values(&self, bucket: Bucket) -> bool {
+        bucket == Bucket::Applied
+    }
+
+    fn take_value(&mut self, key: &str, value: &[u8]) {
+        let row = self.rows.get_mut(beginning(key, 2));
+        if let Some(row) = row.filter(|row| row.needs == 0) {
+            row.needs_nothing = says_no_needs(value);
+        }
     }
 
     fn take(&mut self, bucket: Bucket, key: &str, _names: &[String], at: Time, deleted: bool) {
