@@ -208,10 +208,12 @@ impl Known {
                 gone.into_iter().map(|(node, module)| Change::Applied(node, module)).collect()
             }
             Bucket::Revisions => {
-                // The bucket was emptied or made anew, or the key was deleted.
-                let is_there = |place: &&Place| keys.contains(&place.key());
-                let gone: Vec<Place> =
-                    self.revisions.keys().filter(|place| !is_there(place)).cloned().collect();
+                // The bucket was emptied or made anew. A key that was deleted has a marker, whose sequence is known.
+                let is_gone = |(place, published): &(&Place, &Published)| {
+                    published.revision.is_some() && !keys.contains(&place.key())
+                };
+                let gone = self.revisions.iter().filter(is_gone).map(|(place, _)| place.clone());
+                let gone: Vec<Place> = gone.collect();
                 for place in &gone {
                     self.revisions.remove(place);
                 }

@@ -5,7 +5,7 @@ use super::topic::Topic;
 use super::{Call, Job, Vault};
 use crate::place::Place;
 use crate::task::Work;
-use crate::wire::REVISIONS;
+use crate::wire::{Bucket, REVISIONS};
 use log::Level;
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::kv::{self, WriteAnswer};
@@ -79,8 +79,13 @@ impl Vault {
                 self.notice(Level::Warn, Topic::Writes, "", &text, now);
                 self.publish_later(place, now);
             }
-            // The newest message comes, or came, from the bucket itself.
-            Some(WriteAnswer::Conflict | WriteAnswer::Unknown(_)) | None => self.publish_later(place, now),
+            // Another message is the newest: it is in the next list.
+            Some(WriteAnswer::Conflict) => {
+                let steps = self.follows[Bucket::Revisions as usize].relist(now);
+                self.follow(Bucket::Revisions, steps, now);
+                self.publish_later(place, now);
+            }
+            Some(WriteAnswer::Unknown(_)) | None => self.publish_later(place, now),
         }
     }
 

@@ -130,7 +130,11 @@ impl Bench {
     #[track_caller]
     pub(crate) fn start(&mut self, args: &[&str]) {
         self.vault = None;
-        self.vault = Some(self.another(&self.store(), args));
+        // The one before left its last words there.
+        let _ = std::fs::remove_file(self.status_file());
+        let status = self.status_file().display().to_string();
+        let args = [&["--status-file", &status], args].concat();
+        self.vault = Some(self.another(&self.store(), &args));
     }
 
     /// Starts a vault with that store.
@@ -146,8 +150,6 @@ impl Bench {
             .arg(self.server.client_url())
             .arg("--store")
             .arg(store)
-            .arg("--status-file")
-            .arg(self.status_file())
             .args(args)
             .env_clear()
             .env("NATS_USER", &*vault.user)

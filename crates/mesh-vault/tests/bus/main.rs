@@ -1,8 +1,13 @@
 //! The vault's program on a real server, under exactly the rights that the model gives it.
 
-#[expect(dead_code, reason = "used by the tests that follow")]
 mod bench;
 #[path = "../support/mod.rs"]
 mod support;
 
 mod asking;
+mod bound;
+mod canary;
+mod guard;
+mod lasting;
+mod operator;
+mod others;
