@@ -4,6 +4,7 @@
 
 mod action;
 pub mod command;
+mod firewall;
 mod package;
 mod runtime;
 mod service;
@@ -38,6 +39,16 @@ impl Managers {
         let services = Services::find();
         let packages = Packages::new(services.is_there());
         Self { packages, services, runtimes: Runtimes::new(run), contents }
+    }
+
+    /// The container runtime and its version, if one answers.
+    pub fn runtime_words(&mut self) -> Option<String> {
+        self.runtimes.runtime().ok().map(Runtime::words)
+    }
+
+    /// The firewall that is found: `ufw`, `firewalld` or `nftables`.
+    pub fn firewall() -> Option<String> {
+        firewall::Found::find().map(|found| found.as_str().to_owned())
     }
 
     /// Answers questions that `manager` is asked at once, in order.

@@ -1,11 +1,15 @@
 //! What is reported of an apply: a line for each resource, totals, and how each module stands.
 
+mod facts;
+
+pub use facts::facts;
+
 use crate::engine::Ended;
 use crate::facts::Question;
 use crate::outcome::{Gate, Outcome as End};
 use crate::prepare::NotReady;
 use mesh_model::digest::Digest;
-use mesh_model::report::{ModuleReport, ModuleState, Outcome, Report, Word};
+use mesh_model::report::{Facts, ModuleReport, ModuleState, Outcome, Report, ScheduleReport, Word};
 use mesh_model::resource::Kind;
 use std::collections::BTreeMap;
 
@@ -19,8 +23,7 @@ pub struct Gathering {
 impl Gathering {
     /// Begins the report of a declaration, or of a bundle, which has neither sequence nor fence.
     pub fn new(sequence: u64, fence: u64) -> Self {
-        let mut report = Report::new(sequence, fence);
-        std::env::consts::ARCH.clone_into(&mut report.facts.arch);
+        let report = Report::new(sequence, fence);
         Self { report, modules: BTreeMap::new() }
     }
 
@@ -72,7 +75,9 @@ impl Gathering {
     }
 
     /// The whole report.
-    pub fn finish(mut self, gated: bool) -> Report {
+    pub fn finish(mut self, gated: bool, facts: Facts, schedules: Vec<ScheduleReport>) -> Report {
+        self.report.facts = facts;
+        self.report.schedules = schedules;
         self.report.gated = gated;
         self.report.modules = self.modules;
         self.report

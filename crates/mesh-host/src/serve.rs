@@ -6,6 +6,7 @@
 
 mod child;
 mod retry;
+mod runs;
 mod socket;
 mod turns;
 
@@ -17,6 +18,7 @@ use mesh_daemon::exit::Exit;
 use mesh_daemon::notify::Notify;
 use mesh_daemon::signals::{self, Signal};
 use retry::Retry;
+use runs::Scheduler;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -55,6 +57,7 @@ struct Daemon {
     children: Vec<Running>,
     turns: Turns,
     retry: Retry,
+    scheduler: Scheduler,
     next: u64,
 }
 
@@ -72,12 +75,14 @@ pub fn serve(site: &Site, root: Option<PathBuf>, every: Duration) -> io::Result<
         children: Vec::new(),
         turns: Turns::default(),
         retry: Retry::default(),
+        scheduler: Scheduler::new(site),
         next: 0,
     };
     log::info!("listening on {}", socket.display());
     let mut ready = notify.ready();
     // At boot everything is brought to what was accepted last.
     daemon.start(None);
+    daemon.scheduler.refresh();
     let result = daemon.turn(&received, &signals, &notify, every, &mut ready);
     notify.stopping();
     listening.stop();
@@ -98,6 +103,7 @@ impl Daemon {
         let alive = tick(notify.watchdog_interval().unwrap_or(Duration::from_secs(10)));
         loop {
             let due = self.retry.due().map_or_else(never, at);
+            let scheduled = self.scheduler.wake().map_or_else(never, at);
             select! {
                 recv(signals) -> signal => match signal {
                     Ok(Signal::Reload) => self.start(None),
@@ -112,6 +118,7 @@ impl Daemon {
                     self.retry.done();
                     self.start(None);
                 }
+                recv(scheduled) -> _ => self.run_what_is_due(),
                 recv(alive) -> _ => {
                     *ready = *ready || notify.ready();
                     notify.watchdog();
@@ -135,9 +142,11 @@ impl Daemon {
                     self.retry.not_answered();
                 }
             }
+            Event::Ended(id) if self.scheduler.ended(id) => {}
             Event::Ended(id) => {
                 if self.turns.is_running_now(id) {
                     self.retry.ended(Instant::now());
+                    self.scheduler.refresh();
                 }
                 self.children.retain(|child| child.id != id);
                 let turn = self.turns.ended(id);
@@ -150,16 +159,34 @@ impl Daemon {
     fn start(&mut self, stream: Option<UnixStream>) {
         let id = self.next;
         self.next += 1;
-        match self.spawn(id, stream) {
+        let word = if stream.is_some() { "answer" } else { "reapply" };
+        match self.spawn(id, stream, &[word]) {
             Ok(child) => self.children.push(child),
             Err(error) => log::error!("a child process cannot be started: {error}"),
         }
     }
 
-    fn spawn(&self, id: u64, stream: Option<UnixStream>) -> io::Result<Running> {
+    /// Starts a child for each scheduled container whose time has come.
+    fn run_what_is_due(&mut self) {
+        for name in self.scheduler.due() {
+            let id = self.next;
+            self.next += 1;
+            log::info!("the scheduled container {name} is run");
+            match self.spawn(id, None, &["run", &name]) {
+                // It asks for no turn, so nobody has to speak to it.
+                Ok(_) => self.scheduler.started(id, name),
+                Err(error) => {
+                    log::error!("the run of {name} cannot be started: {error}");
+                    self.scheduler.not_started(&name);
+                }
+            }
+        }
+    }
+
+    fn spawn(&self, id: u64, stream: Option<UnixStream>, words: &[&str]) -> io::Result<Running> {
         let (control, theirs) = UnixStream::pair()?;
         let mut command = Command::new(&self.program);
-        command.arg(if stream.is_some() { "answer" } else { "reapply" });
+        command.args(words);
         if let Some(root) = &self.root {
             command.arg("--root").arg(root);
         }

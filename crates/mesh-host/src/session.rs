@@ -17,6 +17,7 @@ use crate::prepare::{Module, NotReady, Prepared, prepare};
 use crate::record::{Entry, Memory};
 use crate::report::Gathering;
 use crate::request::{Keys, bundle, modules, verify};
+use crate::runs;
 use crate::site::Site;
 use crate::state::{Folder, Journal, ReadOnly};
 use crate::target::Origin;
@@ -266,5 +267,7 @@ fn run<D: crate::state::Disk>(
     };
     apply::run(&mut engine, machine, journal, &prepared.contents, &mut hear)
         .map_err(|error| broken("the state cannot be written", &error))?;
-    Ok(gathering.finish(engine.gated()))
+    let facts = crate::report::facts(journal.memory(), machine.managers.as_mut());
+    let schedules = runs::reports(journal.memory(), &runs::load(site), jiff::Timestamp::now());
+    Ok(gathering.finish(engine.gated(), facts, schedules))
 }

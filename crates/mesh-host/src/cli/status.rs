@@ -2,8 +2,10 @@
 
 use super::{site, trouble};
 use crate::record::{Claim, Memory};
+use crate::runs::{self, AllRuns};
 use crate::session;
 use argh::FromArgs;
+use jiff::Timestamp;
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::print;
 use mesh_daemon::terminal::escape;
@@ -29,14 +31,17 @@ impl Status {
             Err(why) => return trouble(&why),
         };
         if self.json {
-            print(&format!("{}\n", crate::status::to_json(&memory)))
+            print(&format!(
+                "{}\n",
+                crate::status::to_json(&memory, &runs::load(&site(self.root.as_ref())), Timestamp::now())
+            ))
         } else {
-            print(&to_text(&memory))
+            print(&to_text(&memory, &runs::load(&site(self.root.as_ref())), Timestamp::now()))
         }
     }
 }
 
-fn to_text(memory: &Memory) -> String {
+fn to_text(memory: &Memory, runs: &AllRuns, now: Timestamp) -> String {
     let mut text = String::new();
     let mut line = |line: String| {
         text.push_str(&escape(&line));
@@ -51,6 +56,23 @@ fn to_text(memory: &Memory) -> String {
     for (target, record) in &memory.records {
         let found = if record.claim == Claim::Agreed { "  found as declared" } else { "" };
         line(format!("applied  {}  {target}{found}", record.id));
+    }
+    for schedule in runs::reports(memory, runs, now) {
+        let next = schedule.next.as_deref().unwrap_or("never");
+        let last = match (&schedule.last, schedule.well) {
+            (Some(last), Some(true)) => format!("last {last}, well"),
+            (Some(last), _) => format!("last {last}, failed"),
+            (None, _) => "never run yet".to_owned(),
+        };
+        let skipped =
+            if schedule.skipped == 0 { String::new() } else { format!("; {} left out", schedule.skipped) };
+        line(format!("runs     {}  next {next}; {last}{skipped}", schedule.id));
+    }
+    for (target, tried) in &memory.tries {
+        line(format!(
+            "failed   {target}  {} in a row in this form; apply --again tries it at once",
+            tried.times
+        ));
     }
     for (target, hold) in &memory.holds {
         line(format!("held     {}  {target}  {}", hold.id, hold.why));

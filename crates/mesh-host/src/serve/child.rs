@@ -124,7 +124,8 @@ fn respond(site: &Site, request: Request, bytes: &[u8], stream: &mut UnixStream)
         }
         Request::Status => match session::memory(site) {
             Ok(memory) => {
-                let text = crate::status::to_json(&memory).to_string();
+                let text = crate::status::to_json(&memory, &crate::runs::load(site), jiff::Timestamp::now())
+                    .to_string();
                 Json::parse(&text).map_or_else(|_| error(500, "the status is not JSON"), Line::Status)
             }
             Err(trouble) => refusal(&trouble),

@@ -19,7 +19,11 @@ pub fn run_now(site: &Site, id: &str) -> Result<(), Trouble> {
     site.make_folders().map_err(|error| broken("the folders cannot be made", &error))?;
     let lock =
         runs::lock(site, name).map_err(|error| broken("the lock of the run cannot be taken", &error))?;
-    let Some(_lock) = lock else { return Err(Trouble::Locked) };
+    let Some(_lock) = lock else {
+        let left_out = runs::update(site, |all| all.entry(name.to_owned()).or_default().skipped += 1);
+        left_out.map_err(|error| broken("what came of the run cannot be stored", &error))?;
+        return Err(Trouble::Refused(format!("{id} still runs: wait until it has ended")));
+    };
     let env = site.state().join("env").join(name);
     let ended = Runtimes::new(&site.run()).run(RunOf { name, id, digest, shape: &record.shape, env: &env });
     let why = ended.as_ref().err().map(|failure| failure.text().to_owned()).unwrap_or_default();

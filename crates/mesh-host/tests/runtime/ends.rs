@@ -89,3 +89,30 @@ fn a_schedule_is_installed_run_by_hand_and_taken_out() {
     assert!(!std::path::Path::new(&lab.path(&format!("var/lib/mesh-host/env/{name}"))).exists());
     assert!(lab.run("j").unwrap_err().contains("no scheduled resource"));
 }
+
+#[test]
+fn the_daemon_runs_what_is_due() {
+    let lab = Lab::new("serve");
+    std::fs::create_dir(lab.path("out")).unwrap();
+    let declared = format!(
+        r#"{{"id":"j","type":"container","name":"{}","image":"{IMAGE}","network":"none","schedule":"* * * * *","volumes":["{}:/out"],"args":["sh","-c","echo ran >> /out/log"]}}"#,
+        lab.name("job"),
+        lab.path("out")
+    );
+    is(&lab.one(&declared), Word::Created, "");
+    // The program itself, with the state of this test in the place of the machine's.
+    let script = format!(
+        "mkdir -p /var/lib/mesh-host /run/mesh-host && mount --bind {0}/var/lib/mesh-host /var/lib/mesh-host && \
+         mount --bind {0}/run/mesh-host /run/mesh-host && exec {1} serve",
+        lab.path(""),
+        env!("CARGO_BIN_EXE_mesh-host")
+    );
+    let mut daemon =
+        std::process::Command::new("unshare").args(["--mount", "sh", "-c", &script]).spawn().unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(90);
+    while lines(&lab) == 0 && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let ended = daemon.kill().and_then(|()| daemon.wait());
+    assert!(ended.is_ok() && lines(&lab) == 1, "{} runs", lines(&lab));
+}

@@ -1,7 +1,7 @@
 //! A place for one test: a state of its own, and names that no other test has.
 
 use mesh_host::record::Memory;
-use mesh_host::session::{self, How, Input};
+use mesh_host::session::{self, How, Input, Trouble};
 use mesh_host::site::Site;
 use mesh_model::bundle::Bundle;
 use mesh_model::json::Read as _;
@@ -99,7 +99,14 @@ impl Lab {
     pub(crate) fn bundle(&self, name: &str, resources: &[String], how: How) -> Report {
         let text = format!(r#"{{"bundle":"{name}","resources":[{}]}}"#, resources.join(","));
         let bundle = Bundle::from_json_bytes(text.as_bytes()).unwrap_or_else(|why| panic!("{why}: {text}"));
-        session::apply(&self.site(), Input::Bundle(Box::new(bundle)), how, &mut |_, _| {}).unwrap()
+        loop {
+            let input = Input::Bundle(Box::new(bundle.clone()));
+            match session::apply(&self.site(), input, how, &mut |_, _| {}) {
+                // A process that another test just forked holds the lock until it has become another program.
+                Err(Trouble::Locked) => std::thread::yield_now(),
+                other => return other.unwrap(),
+            }
+        }
     }
 
     /// Applies, and returns `id word` of each.
