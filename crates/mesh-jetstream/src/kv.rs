@@ -49,6 +49,15 @@ pub fn put(bucket: Kv<'_>, key: &str, value: &str, expected: u64) -> Request {
     }
 }
 
+/// Writes `value` under `key`, whatever is there: for a key that nobody else writes, and whose writer may not read it.
+pub fn overwrite(bucket: Kv<'_>, key: &str, value: &str) -> Request {
+    Request {
+        subject: bucket.subject(key),
+        headers: vec![("Nats-Expected-Stream", bucket.stream())],
+        body: value.as_bytes().to_vec(),
+    }
+}
+
 /// Marks `key` as deleted under the same condition as [`put`].
 pub fn delete(bucket: Kv<'_>, key: &str, expected: u64) -> Request {
     let mut sent = expecting(bucket, expected);
