@@ -6,6 +6,7 @@
 
 mod access;
 mod action;
+mod archive;
 mod container;
 mod directory;
 mod file;
@@ -14,6 +15,7 @@ mod managed;
 mod network;
 mod orphan;
 mod package;
+mod process;
 mod service;
 mod unit;
 mod user;
@@ -188,6 +190,7 @@ pub fn next(desired: &Desired, view: &View<'_>) -> Move {
         Spec::Access(access) => access::next(access, view),
         Spec::File(file) => file::next(&desired.id, file, view),
         Spec::Into(into) => into::next(&desired.id, into, view),
+        Spec::Archive(archive) => archive::next(&desired.id, archive, view),
         Spec::Managed(managed) => managed::next(desired, managed, view),
     };
     decided.unwrap_or_else(|early| *early)

@@ -26,6 +26,8 @@ pub enum Spec {
     File(File),
     /// Keys inside a file that the machine owns.
     Into(Into),
+    /// An unpacked archive.
+    Archive(Archive),
     /// Something that a manager of the machine holds.
     Managed(Box<Managed>),
 }
@@ -38,6 +40,8 @@ pub struct Managed {
     /// Of the environment file that is the content of this resource: `NAME=value` lines, sorted by name. Keyed if a
     /// secret is in it. `None`: there is no environment.
     pub env: Option<Digest>,
+    /// Of a process: of the unit file that runs it.
+    pub unit: Option<Digest>,
     /// Whether a secret is anywhere in its module: what its commands say is not told on then.
     pub private: bool,
 }
@@ -90,6 +94,21 @@ pub struct Into {
     pub digest: Digest,
 }
 
+/// An archive, unpacked into a directory of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Archive {
+    /// An absolute path.
+    pub path: String,
+    /// The file of the machine that is unpacked; `None`: the content of this resource is.
+    pub source: Option<String>,
+    /// Of the archive.
+    pub digest: Digest,
+    /// How many leading components of each entry are left out.
+    pub strip: u8,
+    /// `user`, `user:group` or `uid:gid`.
+    pub owner: Option<String>,
+}
+
 impl Desired {
     /// The one thing on the machine that it describes.
     pub fn target(&self) -> Target {
@@ -98,6 +117,7 @@ impl Desired {
             Spec::Access(access) => Target::new(Kind::Access, &access.path),
             Spec::File(file) => Target::new(Kind::File, &file.path),
             Spec::Into(into) => Target::new(Kind::Into, format!("{}#{}", into.path, self.id)),
+            Spec::Archive(archive) => Target::new(Kind::Archive, &archive.path),
             Spec::Managed(managed) => managed.target(&self.id),
         }
     }

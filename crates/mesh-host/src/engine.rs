@@ -84,6 +84,8 @@ pub struct Engine {
     first: Facts,
     /// Whether anything was done.
     acted: bool,
+    /// What a plan would have done until now: by which resource, and which answers that would change.
+    planned: Vec<(String, Touch)>,
     changed: BTreeSet<String>,
     entries: Vec<Entry>,
     untaken: BTreeSet<Origin>,
@@ -118,6 +120,7 @@ impl Engine {
             facts: Facts::default(),
             first: Facts::default(),
             acted: false,
+            planned: Vec::new(),
             changed: BTreeSet::new(),
             entries: Vec::new(),
             untaken,
@@ -297,7 +300,8 @@ impl Engine {
                     self.asks(index, &wanted);
                     looks.extend(wanted);
                 }
-                Move::Do(_, verdict) if self.plan => {
+                Move::Do(step, verdict) if self.plan => {
+                    self.planned.push((self.work[index].id.clone(), step.touches()));
                     self.work[index].end = Some((verdict, Remember::Same));
                 }
                 Move::Do(step, _) => {
@@ -305,7 +309,10 @@ impl Engine {
                     group.push(self.task(index, step));
                 }
                 Move::Settle { after_ms } => self.work[index].settles = Some(after_ms),
-                Move::Done(verdict, remember) => self.work[index].end = Some((verdict, remember)),
+                Move::Done(verdict, remember) => {
+                    let verdict = self.known_later(index, verdict);
+                    self.work[index].end = Some((verdict, remember));
+                }
             }
             if alone {
                 break;
@@ -315,6 +322,17 @@ impl Engine {
             return Some(Next::Look(looks.into_iter().collect()));
         }
         if group.is_empty() { None } else { Some(Next::Do(group)) }
+    }
+
+    /// In a plan, what fails on answers that an earlier step would have changed is not known yet.
+    fn known_later(&self, index: usize, verdict: Verdict) -> Verdict {
+        let failed = matches!(verdict.outcome, Outcome::Failed | Outcome::NotAnswered);
+        let asked = &self.work[index].asked;
+        let reaches = |touch: &Touch| asked.iter().any(|question| touch.reaches(question));
+        match self.planned.iter().rev().find(|(_, touch)| failed && reaches(touch)) {
+            Some((id, _)) => Verdict::new(Outcome::Waiting, format!("known after {id}")),
+            None => verdict,
+        }
     }
 
     fn task(&mut self, index: usize, step: Step) -> Task {

@@ -6,6 +6,7 @@ pub use managed::{AccountFact, Check, Load, Manager, UnitFact};
 
 use crate::container::Family;
 use crate::digest::{Digest, Digests};
+use crate::step::Ids;
 use mesh_model::resource::Format;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +32,13 @@ pub enum Question {
         id: Option<String>,
         /// The file's format.
         format: Format,
+    },
+    /// What of an unpacked archive stands in this directory.
+    Unpacked {
+        /// The directory.
+        path: String,
+        /// The archives that it may hold: the declared one, the recorded one, and those that were begun.
+        archives: Vec<Digest>,
     },
     /// The numbers of an owner: `user`, `user:group` or `uid:gid`.
     Owner(String),
@@ -146,6 +154,30 @@ pub struct LeavesAnswer {
     pub wanted: Option<Digest>,
 }
 
+/// What stands in the directory of an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnpackedAnswer {
+    /// The mount point under which it lies, or would lie.
+    pub mount: String,
+    /// What is there, if anything.
+    pub found: Option<UnpackedFact>,
+}
+
+/// What was found in the directory of an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnpackedFact {
+    /// What it is.
+    pub kind: FileKind,
+    /// The owner of the directory itself.
+    pub owner: Ids,
+    /// Which version of it was looked at.
+    pub stamp: Stamp,
+    /// The archive of which every entry stands as it was unpacked, if there is one.
+    pub holds: Option<Digest>,
+    /// Entries that came from none of the archives: the first one, and how many there are.
+    pub foreign: Option<(String, u64)>,
+}
+
 /// A true answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -153,6 +185,8 @@ pub enum Answer {
     Path(PathAnswer),
     /// To [`Question::Leaves`].
     Leaves(LeavesAnswer),
+    /// To [`Question::Unpacked`].
+    Unpacked(UnpackedAnswer),
     /// To [`Question::Owner`].
     Owner {
         /// The user's number.
@@ -273,6 +307,13 @@ impl Touch {
             Self::These { questions, .. } => match question {
                 // Whatever touches a file touches the keys in it.
                 Question::Leaves { path, .. } => questions.contains(&Question::Path(path.clone())),
+                // What is written below a directory changes what stands in it.
+                Question::Unpacked { path, .. } => questions.iter().any(|question| match question {
+                    Question::Path(other) => {
+                        other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                    }
+                    _ => false,
+                }),
                 other => questions.contains(other),
             },
         }

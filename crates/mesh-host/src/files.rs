@@ -2,6 +2,7 @@
 //! followed, and a component that belongs to a stranger is refused, so nobody can lead a write elsewhere.
 
 mod accounts;
+mod archive;
 mod leaves;
 mod look;
 mod perform;
@@ -35,6 +36,8 @@ pub struct Files {
     own: Option<Own>,
     contents: Rc<Contents>,
     kept: PathBuf,
+    /// Where the lists of what archives brought are kept.
+    lists: PathBuf,
     /// Directories whose entries changed since the last sync, by device and inode.
     unsynced: BTreeMap<(u64, u64), OwnedFd>,
 }
@@ -57,6 +60,7 @@ impl Files {
             walker: Walker::new(root, trust)?,
             accounts: Accounts::new(root),
             key,
+            lists: kept.with_file_name("archives"),
             kept,
             unsynced: BTreeMap::new(),
         })
@@ -94,11 +98,15 @@ impl Files {
     /// Removes the temporaries that an apply left which was cut off. Only those that the journal names are touched.
     pub fn sweep(&self, memory: &Memory) {
         for temporary in memory.intents.values().flatten().filter_map(|intent| intent.temporary.as_ref()) {
-            if let Ok(walk::Found::There(parent)) = self.walker.parent(temporary, &self.accounts)
-                && parent.stat().ok().flatten().is_some_and(|stat| stat.is_regular())
-            {
-                // What cannot be removed now is removed at the next start.
+            let Ok(walk::Found::There(parent)) = self.walker.parent(temporary, &self.accounts) else {
+                continue;
+            };
+            let Ok(Some(stat)) = parent.stat() else { continue };
+            // What cannot be removed now is removed at the next start.
+            if stat.is_regular() {
                 let _ = unlinkat(&parent.directory, parent.name.as_str(), AtFlags::empty());
+            } else if stat.is_directory() {
+                let _ = archive::remove_tree(&parent.directory, &parent.name);
             }
         }
     }

@@ -2,6 +2,7 @@
 //! checked. All of that before the first effect of a module, so that a module is applied whole or not at all.
 
 mod fill;
+pub(crate) mod unit_file;
 mod values;
 
 pub use values::{Given, Held, SecretJson, Values};
@@ -56,6 +57,8 @@ pub struct Prepared {
 struct Filled {
     desired: Desired,
     content: Option<Zeroizing<Vec<u8>>>,
+    /// The unit file of a process.
+    unit: Option<String>,
     space: mesh_model::resource::Target,
     /// Whether a secret is in the content.
     secret: bool,
@@ -94,7 +97,10 @@ pub fn prepare(
             prepared.not_ready.insert(origin, NotReady::Refused(why.clone()));
             continue;
         }
-        for Filled { desired, content, .. } in filled {
+        for Filled { desired, content, unit, .. } in filled {
+            if let Some(unit) = unit {
+                contents.insert(unit_file::content_of(&desired.id), Zeroizing::new(unit.into_bytes()));
+            }
             if let Some(content) = content {
                 contents.insert(desired.id.clone(), content);
             }

@@ -82,6 +82,13 @@ pub enum Written {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         with: BTreeMap<String, u64>,
     },
+    /// An unpacked archive. The list of what it brought is kept beside the state.
+    Archive {
+        /// Of the archive.
+        digest: Digest,
+        /// The owner of what was unpacked.
+        owner: Ids,
+    },
     /// An installed package.
     Package,
     /// An action that is true.
@@ -359,7 +366,7 @@ impl Memory {
     /// Whether `digest` is what this host wrote, or was about to write, for `target`.
     pub fn wrote(&self, target: &Target, is: impl Fn(&Digest) -> bool) -> bool {
         let recorded = match self.records.get(target).map(|record| &record.written) {
-            Some(Written::File { digest, .. }) => is(digest),
+            Some(Written::File { digest, .. } | Written::Archive { digest, .. }) => is(digest),
             Some(Written::Process { unit, env, .. }) => is(unit) || env.as_ref().is_some_and(&is),
             _ => false,
         };

@@ -119,6 +119,7 @@ fn asked(questions: &[Question]) -> Option<String> {
         .filter_map(|question| match question {
             Question::Path(_) => Some("stat"),
             Question::Content { .. } | Question::Leaves { .. } => Some("stat and content"),
+            Question::Unpacked { .. } => Some("each entry"),
             Question::Owner(_) | Question::UnitLog(_) | Question::Image(_) => None,
             Question::Container(_) => Some("container inspect"),
             Question::Network(_) => Some("network ls"),

@@ -134,6 +134,30 @@ pub enum FileStep {
         /// Of what the file shall hold; `None`: it goes.
         digest: Option<Digest>,
     },
+    /// Unpacks an archive beside its place, and puts it there in exchange for what was looked at.
+    Unpack {
+        /// The directory.
+        path: String,
+        /// The resource; its content is the archive, unless there is a source.
+        id: String,
+        /// The file of the machine that is unpacked.
+        source: Option<String>,
+        /// Of the archive.
+        digest: Digest,
+        /// How many leading components of each entry are left out.
+        strip: u8,
+        /// `None` where owners are not managed.
+        owner: Option<Ids>,
+        /// What was looked at; `None`: nothing may be there.
+        seen: Option<Stamp>,
+    },
+    /// Removes what an archive brought, entry by entry. What was changed since, and what else is there, is left.
+    RemoveUnpacked {
+        /// The directory.
+        path: String,
+        /// Of the archive.
+        digest: Digest,
+    },
     /// Unlinks a file.
     Unlink {
         /// Where.
@@ -185,7 +209,7 @@ impl Step {
     /// The digest by which the result is known to be ours after a kill.
     pub const fn digest(&self) -> Option<&Digest> {
         match self {
-            Self::Files(FileStep::Write { digest, .. })
+            Self::Files(FileStep::Write { digest, .. } | FileStep::Unpack { digest, .. })
             | Self::Container(ContainerStep::Create { digest, .. }) => Some(digest),
             Self::Files(FileStep::SetLeaves { digest, .. }) => digest.as_ref(),
             _ => None,
@@ -199,6 +223,7 @@ impl Step {
             Self::Files(
                 FileStep::MakeDirectory { .. }
                     | FileStep::Write { seen: None, .. }
+                    | FileStep::Unpack { seen: None, .. }
                     | FileStep::SetLeaves { seen: None, .. }
             ) | Self::Service(ServiceStep::Start { .. })
                 | Self::Package(PackageStep::Install { .. })
@@ -221,9 +246,11 @@ impl Step {
     /// The directory in which it needs a temporary file.
     pub fn temporary_in(&self) -> Option<&str> {
         match self {
-            Self::Files(FileStep::Write { path, in_place: false, .. } | FileStep::SetLeaves { path, .. }) => {
-                Some(parent(path))
-            }
+            Self::Files(
+                FileStep::Write { path, in_place: false, .. }
+                | FileStep::SetLeaves { path, .. }
+                | FileStep::Unpack { path, .. },
+            ) => Some(parent(path)),
             _ => None,
         }
     }
@@ -247,6 +274,8 @@ impl FileStep {
             | Self::Keep { path, .. }
             | Self::Write { path, .. }
             | Self::SetLeaves { path, .. }
+            | Self::Unpack { path, .. }
+            | Self::RemoveUnpacked { path, .. }
             | Self::Unlink { path, .. } => path,
         }
     }

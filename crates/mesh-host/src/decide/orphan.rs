@@ -23,6 +23,7 @@ pub(super) fn next(view: &View<'_>) -> Decided {
         Kind::Directory => directory(view),
         Kind::File => file(view),
         Kind::Into => into(view),
+        Kind::Archive => super::archive::remove(view),
         Kind::Access => Ok(forgotten("the operator's; the path is left")),
         Kind::User => Ok(forgotten("the user is left, with all that belongs to it")),
         Kind::Package => Ok(forgotten("it is left installed")),
@@ -31,6 +32,7 @@ pub(super) fn next(view: &View<'_>) -> Decided {
         Kind::Service => super::service::remove(view),
         Kind::Container => super::container::next_orphan(view),
         Kind::Network => super::network::next_orphan(view),
+        Kind::Process => super::process::remove(view),
         other => Err(failed(Failure::Failed(format!("there is no way to remove a {}", other.name())))),
     }
 }

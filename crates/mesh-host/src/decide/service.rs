@@ -9,24 +9,19 @@ use crate::step::{BootStep, ServiceStep, Step};
 use mesh_model::resource::{Boot, Service, State};
 use std::collections::BTreeMap;
 
-/// How long a unit has to stay up where nothing is declared, in milliseconds.
-pub(super) const SETTLE_MS: u64 = 2_000;
-
 pub(super) fn next(service: &Service, private: bool, view: &View<'_>) -> Decided {
     let name = service.unit.to_string();
     let restart_on: Vec<String> = service.restart_on.iter().map(ToString::to_string).collect();
     let reload_on: Vec<String> = service.reload_on.iter().map(ToString::to_string).collect();
     let recorded = recorded(view);
     let with = recorded.as_ref().map(|recorded| recorded.with);
-    let settle =
-        service.settle.map(|settle| u64::try_from(settle.duration().as_millis()).unwrap_or(u64::MAX));
     let wanted = Wanted {
         unit: &name,
         runs: service.state.map(|state| state == State::Running),
         boot: service.boot.map(|boot| boot == Boot::Enabled),
         restart: unit::owed(&restart_on, with, view),
         reload: unit::owed(&reload_on, with, view),
-        settle_ms: settle.unwrap_or(SETTLE_MS),
+        settle_ms: unit::settle_ms(service.settle),
         private,
     };
     if let Some(step) = unit::next(&wanted, view)? {

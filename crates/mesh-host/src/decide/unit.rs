@@ -5,7 +5,16 @@ use super::{Failure, Move, View, failed, not_as_asked};
 use crate::facts::{Answer, Load, Question, UnitFact};
 use crate::outcome::{Outcome, Verdict};
 use crate::step::{BootStep, ServiceStep, Step};
+use mesh_model::resource::Period;
 use std::collections::BTreeMap;
+
+/// How long a unit has to stay up where nothing is declared, in milliseconds.
+const SETTLE_MS: u64 = 2_000;
+
+/// How long a unit has to stay up, in milliseconds.
+pub(super) fn settle_ms(declared: Option<Period>) -> u64 {
+    declared.map_or(SETTLE_MS, |settle| u64::try_from(settle.duration().as_millis()).unwrap_or(u64::MAX))
+}
 
 /// What a unit shall be.
 #[derive(Clone, Debug)]
@@ -255,7 +264,8 @@ pub(super) fn owed(ids: &[String], with: Option<&BTreeMap<String, u64>>, view: &
     let moved = |id: &&String| {
         let Some(now) = view.memory.moves(id) else { return false };
         match with {
-            Some(with) => with.get(*id).map_or_else(|| view.changed.contains(*id), |then| *then != now),
+            Some(_) if view.changed.contains(*id) => true,
+            Some(with) => with.get(*id).is_some_and(|then| *then != now),
             // It runs, and nobody knows since when: what this host made or mended may be news to it.
             None => now > 0,
         }

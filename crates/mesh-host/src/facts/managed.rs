@@ -27,7 +27,9 @@ impl Question {
     /// Who answers it.
     pub const fn manager(&self) -> Manager {
         match self {
-            Self::Path(_) | Self::Content { .. } | Self::Leaves { .. } => Manager::Files,
+            Self::Path(_) | Self::Content { .. } | Self::Leaves { .. } | Self::Unpacked { .. } => {
+                Manager::Files
+            }
             Self::Owner(_) => Manager::Owners,
             Self::Unit(_) => Manager::Services,
             Self::UnitLog(_) => Manager::Log,

@@ -32,6 +32,7 @@ pub(super) fn answer(files: &Files, question: &Question, parents: &mut Parents) 
         Question::Leaves { path, target, id, format } => {
             leaves::answer(files, Leaves { path, target, id: id.as_deref(), format: *format })
         }
+        Question::Unpacked { path, archives } => super::archive::answer(files, path, archives),
         Question::Owner(owner) => files.accounts.answer(owner),
         other => Answer::NotAnswered(format!("{other:?} is nothing of files; report this as a bug")),
     }

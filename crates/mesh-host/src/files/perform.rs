@@ -1,6 +1,7 @@
 //! Effects on files. A file is written beside its place under a name that the journal knows, gets owner and mode, is
 //! synced, and is renamed over what was looked at. No inode that was found there is ever changed.
 
+use super::archive;
 use super::leaves::{self, Leaves};
 use super::look::open_regular;
 use super::walk::{Found, Parent, Stat, Stop, stat_at};
@@ -55,6 +56,18 @@ pub(super) fn perform(files: &mut Files, step: &FileStep, tools: &Tools<'_>) -> 
             let leaves = Leaves { path, target, id: id.as_deref(), format: *format };
             set_leaves(files, leaves, *seen, tools)
         }
+        FileStep::Unpack { path, id, source, digest, strip, owner, seen } => {
+            let wanted = archive::Wanted {
+                path,
+                digest,
+                strip: usize::from(*strip),
+                owner: *owner,
+                seen: *seen,
+                temporary: tools.temporary,
+            };
+            archive::unpack(files, &wanted, source.as_deref(), tools.contents.get(id))
+        }
+        FileStep::RemoveUnpacked { path, digest } => archive::remove(files, path, digest),
         FileStep::Unlink { path, seen } => {
             let parent = there(files, path)?;
             same(&parent, Some(*seen))?;
@@ -66,7 +79,7 @@ pub(super) fn perform(files: &mut Files, step: &FileStep, tools: &Tools<'_>) -> 
     }
 }
 
-fn failed(path: &str, what: &str, error: Errno) -> Failure {
+pub(super) fn failed(path: &str, what: &str, error: Errno) -> Failure {
     let hint = match error {
         Errno::ROFS => ": the file system is read-only; mount it writable",
         Errno::NOSPC => ": the disk is full; make room",
@@ -80,20 +93,20 @@ fn failed(path: &str, what: &str, error: Errno) -> Failure {
     Failure::Failed(format!("{path} cannot {what}: {error}{hint}"))
 }
 
-fn changed(path: &str) -> Failure {
+pub(super) fn changed(path: &str) -> Failure {
     Failure::Failed(format!(
         "{path} changed while it was worked on, and is left as it is; the next apply looks again"
     ))
 }
 
-fn stopped(stop: Stop) -> Failure {
+pub(super) fn stopped(stop: Stop) -> Failure {
     match stop {
         Stop::Refused(why) => Failure::Failed(why),
         Stop::Silent(why) => Failure::NotAnswered(why),
     }
 }
 
-fn there(files: &Files, path: &str) -> Result<Parent, Failure> {
+pub(super) fn there(files: &Files, path: &str) -> Result<Parent, Failure> {
     match files.walker.parent(path, &files.accounts).map_err(stopped)? {
         Found::There(parent) => Ok(parent),
         Found::Missing { .. } => Err(changed(path)),
@@ -101,7 +114,7 @@ fn there(files: &Files, path: &str) -> Result<Parent, Failure> {
 }
 
 /// The directory around `path`, made if it is missing.
-fn made(files: &mut Files, path: &str) -> Result<Parent, Failure> {
+pub(super) fn made(files: &mut Files, path: &str) -> Result<Parent, Failure> {
     let mut directories = Vec::new();
     let parent = files
         .walker
@@ -114,14 +127,14 @@ fn made(files: &mut Files, path: &str) -> Result<Parent, Failure> {
 }
 
 /// Remembers that the entries of a directory have to be synced.
-fn unsynced(files: &mut Files, directory: &OwnedFd) {
+pub(super) fn unsynced(files: &mut Files, directory: &OwnedFd) {
     if let (Ok(Some(stat)), Ok(directory)) = (stat_at(directory, ""), directory.try_clone()) {
         files.unsynced.insert((stat.stamp.device, stat.stamp.inode), directory);
     }
 }
 
 /// What was looked at has to be there still.
-fn same(parent: &Parent, seen: Option<Stamp>) -> Result<Option<Stat>, Failure> {
+pub(super) fn same(parent: &Parent, seen: Option<Stamp>) -> Result<Option<Stat>, Failure> {
     let stat = parent.stat().map_err(|error| failed(&parent.path, "be looked at", error))?;
     if stat.as_ref().map(|stat| stat.stamp) == seen { Ok(stat) } else { Err(changed(&parent.path)) }
 }

@@ -70,6 +70,10 @@ pub(super) struct Stat {
 }
 
 impl Stat {
+    pub(super) fn is_directory(&self) -> bool {
+        self.file_type == FileType::Directory
+    }
+
     pub(super) fn is_regular(&self) -> bool {
         self.file_type == FileType::RegularFile
     }

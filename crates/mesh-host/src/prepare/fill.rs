@@ -1,13 +1,15 @@
 //! Fills one module.
 
-use super::{Filled, Held, Module, NotReady, Values};
-use crate::desired::{Access, Desired, Directory, File, Into, Managed, Spec};
+use super::{Filled, Held, Module, NotReady, Values, unit_file};
+use crate::desired::{Access, Archive, Desired, Directory, File, Into, Managed, Spec};
 use crate::digest::{Digest, DigestKey};
 use crate::target::{Origin, Target};
 use mesh_model::format;
 use mesh_model::json::{At, Problem, Read as _};
 use mesh_model::placeholder::{Declared, Insertion, Template, may_stand};
-use mesh_model::resource::{self, Content, Draft, Encode, Environment, Inserts, Place, Resource, What};
+use mesh_model::resource::{
+    self, ArchiveSource, Content, Draft, Encode, Environment, Inserts, Place, Resource, What,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use zeroize::Zeroizing;
 
@@ -141,14 +143,19 @@ fn one(
     let id = resource.id.to_string();
     let mut what = resource.what;
     let mut filler = Filler { declared, values, missing, secret: false };
+    let quoted = matches!(what, What::Process(_));
     let content = match &mut what {
         What::File(file) => {
             let Some(content) = filler.file(file)? else { return Ok(None) };
             Some(content)
         }
-        What::Container(container) => filler.environment(&mut container.env, &container.insert)?,
-        What::Process(process) => filler.environment(&mut process.env, &process.insert)?,
-        What::Action(action) => filler.environment(&mut action.env, &action.insert)?,
+        What::Archive(archive) => match &mut archive.source {
+            ArchiveSource::Bytes(bytes) => Some(Zeroizing::new(std::mem::take(bytes))),
+            ArchiveSource::Path(_) => None,
+        },
+        What::Container(container) => filler.environment(&mut container.env, &container.insert, quoted)?,
+        What::Process(process) => filler.environment(&mut process.env, &process.insert, quoted)?,
+        What::Action(action) => filler.environment(&mut action.env, &action.insert, quoted)?,
         _ => None,
     };
     let secret = filler.secret;
@@ -158,7 +165,15 @@ fn one(
     let none = || Digest::plain(b"");
     let env = digest.clone();
     let spec = spec(what, digest.unwrap_or_else(none), env);
-    Ok(Some(Filled { desired: Desired { id, origin: origin.clone(), spec }, content, space, secret }))
+    let unit = match &spec {
+        Spec::Managed(managed) => match &managed.what {
+            What::Process(process) => Some(unit_file::text(process, managed.env.is_some())),
+            _ => None,
+        },
+        _ => None,
+    };
+    let desired = Desired { id, origin: origin.clone(), spec };
+    Ok(Some(Filled { desired, content, unit, space, secret }))
 }
 
 /// What a resource shall be, its content apart.
@@ -186,7 +201,25 @@ pub(super) fn spec(what: What, digest: Digest, env: Option<Digest>) -> Spec {
             in_place: file.in_place,
             through_link: file.through_link,
         }),
-        other => Spec::Managed(Box::new(Managed { what: other, env, private: false })),
+        What::Archive(archive) => Spec::Archive(Archive {
+            path: archive.path.to_string(),
+            source: match &archive.source {
+                ArchiveSource::Path(path) => Some(path.to_string()),
+                ArchiveSource::Bytes(_) => None,
+            },
+            digest: Digest::known(&archive.sha256),
+            strip: archive.strip,
+            owner: archive.owner.map(|owner| owner.to_string()),
+        }),
+        other => {
+            let unit = match &other {
+                What::Process(process) => {
+                    Some(Digest::plain(unit_file::text(process, env.is_some()).as_bytes()))
+                }
+                _ => None,
+            };
+            Spec::Managed(Box::new(Managed { what: other, env, unit, private: false }))
+        }
     }
 }
 
@@ -252,11 +285,13 @@ impl Filler<'_> {
         Ok(Some(bytes))
     }
 
-    /// Takes an environment out of its resource: the lines of an environment file.
+    /// Takes an environment out of its resource: the lines of an environment file. `quoted`: as systemd reads it, where
+    /// others take a line as it is.
     fn environment(
         &mut self,
         env: &mut Environment,
         insert: &Inserts,
+        quoted: bool,
     ) -> Result<Option<Zeroizing<Vec<u8>>>, String> {
         if env.is_empty() {
             return Ok(None);
@@ -269,6 +304,7 @@ impl Filler<'_> {
                     "the value of {name} holds a newline or a NUL, which no environment file can hold"
                 ));
             }
+            let value = if quoted { unit_file::quoted(&value) } else { value };
             // Room is made first, so that no outgrown buffer is left behind.
             let mut grown =
                 Zeroizing::new(Vec::with_capacity(lines.len() + name.to_string().len() + value.len() + 2));

@@ -1,5 +1,6 @@
 //! The built program on trees of files. `HOST_PROGRAM` names another build of it.
 
+mod archives;
 mod files;
 mod kills;
 mod mesh;

@@ -61,7 +61,7 @@ fn check(node: &Node, round: &Round, ended: &[Ended]) -> Result<(), String> {
                     return Err(format!("{} is not as declared", directory.path));
                 }
             }
-            Spec::Access(_) | Spec::Into(_) | Spec::Managed(_) => {}
+            Spec::Access(_) | Spec::Into(_) | Spec::Archive(_) | Spec::Managed(_) => {}
         }
     }
     for end in ended.iter().filter(|end| end.verdict.outcome.is_well()) {

@@ -213,7 +213,9 @@ impl World {
                     self.put(path, Thing::File(bytes), mode, owner);
                 }
             }
-            FileStep::SetLeaves { .. } => panic!("not simulated"),
+            FileStep::SetLeaves { .. } | FileStep::Unpack { .. } | FileStep::RemoveUnpacked { .. } => {
+                panic!("not simulated")
+            }
             FileStep::Unlink { seen, .. } => {
                 self.compare(path, Some(*seen))?;
                 self.burn()?;

@@ -1,0 +1,6 @@
+//! The built program in a machine that boots: systemd, dpkg and apt, accounts. `MESH_MACHINE` names the tree of the
+//! machine (`packaging/lib/machine.sh`); root alone can boot one.
+
+mod machine;
+mod packages;
+mod sample;

@@ -1,0 +1,27 @@
+# shellcheck shell=bash
+# Sourced by whoever needs a real machine: one that boots systemd, with packages, users and units of its own.
+# `machine_tree` makes its tree once, in $target, and prints the path. The tests lay a copy over it and boot that.
+
+# shellcheck source=packaging/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+machine_suite=bookworm
+# What is in the tree beside systemd: what the tests look with, and what they look at.
+machine_packages=systemd,systemd-sysv,dbus,strace,nftables
+
+machine_tree() (
+    local tree=$target/machine/base
+    if ((EUID != 0)); then fail "a machine is made and booted by root"; fi
+    want debootstrap debootstrap
+    want systemd-nspawn systemd-container
+    lock
+    if [[ ! -e $tree/.complete ]]; then
+        say "making a machine in $tree, which takes some minutes"
+        rm -rf "$tree"
+        mkdir -p "$(dirname "$tree")"
+        debootstrap --variant=minbase "--include=$machine_packages" "$machine_suite" "$tree" >"$tree.log" 2>&1 ||
+            fail "the machine cannot be made: see $tree.log"
+        touch "$tree/.complete"
+    fi
+    printf '%s\n' "$tree"
+)
