@@ -14,13 +14,13 @@ use crate::machine::Real;
 use crate::managers::{Managers, Users};
 use crate::outcome::Outcome as End;
 use crate::prepare::{Module, NotReady, Prepared, prepare};
-use crate::record::{Entry, Memory};
+use crate::record::{Claim, Entry, Memory, Written};
 use crate::report::Gathering;
 use crate::request::{Keys, bundle, modules, verify};
 use crate::runs;
 use crate::site::Site;
 use crate::state::{Folder, Journal, ReadOnly};
-use crate::target::Origin;
+use crate::target::{Kind, Origin};
 use mesh_model::bundle::Bundle;
 use mesh_model::digest::Digest;
 use mesh_model::host_api::Apply;
@@ -108,7 +108,7 @@ fn apply_as(
     let stored = |error| broken("the state cannot be written", &error);
     journal.commit(ready.first.clone()).map_err(stored)?;
     keep(site).map_err(|error| broken("the own copy cannot be stored", &error))?;
-    let mut machine = machine(site, &key, &ready.prepared)?;
+    let mut machine = machine(site, &key, &ready.prepared, journal.memory())?;
     machine.files.sweep(journal.memory());
     run(site, ready, &mut machine, &mut journal, (&key, how), tell)
 }
@@ -120,7 +120,7 @@ pub fn plan(site: &Site, input: Input, tell: Tell<'_>) -> Result<Report, Trouble
         Journal::open(ReadOnly(folder)).map_err(|error| broken("the state cannot be read", &error))?;
     let key = site.digest_key().map_err(|error| broken("the digest key cannot be read", &error))?;
     let ready = ready(site, input, journal.memory(), &key)?;
-    let mut machine = machine(site, &key, &ready.prepared)?;
+    let mut machine = machine(site, &key, &ready.prepared, journal.memory())?;
     run(site, ready, &mut machine, &mut journal, (&key, How::Plan), tell)
 }
 
@@ -210,18 +210,24 @@ fn of_mesh(site: &Site, input: &Apply, memory: &Memory, key: &DigestKey) -> Resu
     Ok(Ready { prepared, gathering, first, adopted: declaration.adoption.is_some(), untaken })
 }
 
-fn machine(site: &Site, key: &DigestKey, prepared: &Prepared) -> Result<Real, Trouble> {
-    let trust = prepared
-        .desired
-        .iter()
-        .filter_map(|desired| match &desired.spec {
-            crate::desired::Spec::Directory(directory) => {
-                let owner = directory.owner.clone()?;
-                Some(Trust { path: directory.path.clone(), owner })
-            }
-            _ => None,
-        })
-        .collect();
+fn machine(site: &Site, key: &DigestKey, prepared: &Prepared, memory: &Memory) -> Result<Real, Trouble> {
+    let declared = prepared.desired.iter().filter_map(|desired| match &desired.spec {
+        crate::desired::Spec::Directory(directory) => {
+            let owner = directory.owner.clone()?;
+            Some(Trust { path: directory.path.clone(), owner })
+        }
+        _ => None,
+    });
+    // What a directory held is taken away after nobody declares the directory any more.
+    let recorded = memory.records.iter().filter_map(|(target, record)| match &record.written {
+        Written::Directory { owner, .. }
+            if target.kind == Kind::Directory && record.claim != Claim::Agreed =>
+        {
+            Some(Trust { path: target.name.clone(), owner: owner.words() })
+        }
+        _ => None,
+    });
+    let trust = declared.chain(recorded).collect();
     let files = Files::new(site.root(), site.state().join("kept"), key.clone(), trust)
         .map_err(|error| broken("the root of the tree cannot be opened", &error))?;
     let own = site.sealing_key().map_err(|error| broken("the sealing key cannot be read", &error))?;

@@ -89,7 +89,9 @@ fn a_sample_is_made_then_there_is_nothing_to_do_then_hands_are_corrected_then_it
     ];
     assert_eq!(gone.words(), expected);
     assert_eq!(
-        machine.shell("systemctl show --value -p LoadState mesh-loop own; ls /etc/systemd/system /srv/web"),
-        ""
+        machine.shell("systemctl show --value -p LoadState mesh-loop own"),
+        "not-found\n\nnot-found\n"
     );
+    assert_eq!(machine.shell("ls /srv/web"), "seeded\nword\n");
+    assert_eq!(machine.property("mesh-served.service", "ActiveState"), "inactive");
 }
