@@ -7,6 +7,7 @@
 mod acts;
 mod assign;
 mod bus;
+mod completion;
 mod context;
 mod declare;
 mod doctor;
@@ -16,6 +17,7 @@ mod migrate;
 mod module;
 mod node;
 mod operator;
+pub mod pages;
 mod plan;
 mod push;
 mod seats;
@@ -84,6 +86,7 @@ enum Command {
     Prepare(migrate::Prepare),
     Init(init::Init),
     Doctor(doctor::Doctor),
+    Completion(completion::Completion),
 }
 
 /// The program's name, as it is typed.
@@ -157,6 +160,7 @@ impl Command {
             Command::Prepare(command) => command.run(environment),
             Command::Init(command) => command.run(environment),
             Command::Doctor(command) => command.run(environment),
+            Command::Completion(command) => command.run(),
         };
         ended.unwrap_or_else(|exit| exit)
     }

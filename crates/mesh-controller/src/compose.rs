@@ -246,4 +246,4 @@ fn unsendable(snapshot: &Snapshot, name: &str, node: &Node, plan: &NodePlan) -> 
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -11,7 +11,9 @@ fn samples() -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), std::fs::read_to_string(path).unwrap()))
+        .map(|path| {
+            (path.file_stem().unwrap().to_str().unwrap().to_owned(), std::fs::read_to_string(path).unwrap())
+        })
         .collect();
     found.sort();
     found
@@ -24,7 +26,8 @@ fn every_sample_can_work_and_keeps_to_the_schema() {
     let samples = samples();
     assert!(samples.len() >= 8, "{}", samples.len());
     for (name, text) in samples {
-        let manifest = Manifest::from_json_bytes(text.as_bytes()).unwrap_or_else(|problem| panic!("{name}: {problem}"));
+        let manifest =
+            Manifest::from_json_bytes(text.as_bytes()).unwrap_or_else(|problem| panic!("{name}: {problem}"));
         assert_eq!(manifest.module, name);
         let judged = check(&manifest);
         assert!(judged.problems.is_empty() && judged.warnings.is_empty(), "{name}: {judged:?}");
@@ -32,8 +35,10 @@ fn every_sample_can_work_and_keeps_to_the_schema() {
         if name != "shell" {
             assert!(look_alikes(&text, &manifest).is_empty(), "{name}");
         }
-        let errors: Vec<String> =
-            schema.iter_errors(&serde_json::from_str(&text).unwrap()).map(|error| error.to_string()).collect();
+        let errors: Vec<String> = schema
+            .iter_errors(&serde_json::from_str(&text).unwrap())
+            .map(|error| error.to_string())
+            .collect();
         assert!(errors.is_empty(), "{name}: {errors:?}");
     }
 }

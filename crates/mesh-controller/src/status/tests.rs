@@ -1,1 +1,126 @@
+use super::*;
+use crate::compose::compose;
+use crate::compose::tests::mesh;
+use crate::plan::plan;
+use mesh_model::report::{ModuleReport, Outcome, Word as OutcomeWord};
+use mesh_model::resource::Kind;
+use mesh_model::signed::PayloadType;
 
+const NOW: Moment = 10_000_000_000;
+
+struct Case {
+    plan: Plan,
+    sent: Vec<Sent>,
+    declaration: Declaration,
+}
+
+/// `attic` with one module, declared with sequence 7.
+fn case() -> Case {
+    let composed = compose(&mesh());
+    let wanted = plan(&composed, &[], Some("attic"));
+    let declared = wanted.nodes["attic"].declaration.clone().unwrap();
+    let declaration = Declaration {
+        mesh: "m".into(),
+        node: "attic".into(),
+        sequence: 7,
+        fence: 1,
+        at: "t".into(),
+        vault: declared.vault,
+        modules: declared.parts,
+        adoption: None,
+    };
+    let pair = nkeys::KeyPair::new_operator();
+    let value = Envelope::sign_json(PayloadType::Declaration, &declaration, &pair).unwrap().to_bytes();
+    let row = Sent {
+        bucket: Bucket::Declarations,
+        key: "attic".into(),
+        node: "attic".into(),
+        module: String::new(),
+        value: Some(value),
+        sequence: 7,
+        fence: 1,
+        done: true,
+        revision: 3,
+        at: NOW - 60_000,
+    };
+    let mut empty = Plan::default();
+    empty.nodes.insert("attic".into(), crate::plan::NodeChange::default());
+    Case { plan: empty, sent: vec![row], declaration }
+}
+
+fn report(case: &Case, sequence: u64, state: ModuleState) -> Report {
+    let mut report = Report::new(sequence, 1);
+    let part = &case.declaration.modules[0];
+    let module =
+        ModuleReport { state, why: String::new(), assignment: part.assignment, resources: 2, changed: 0 };
+    report.modules.insert(part.module.clone(), module);
+    report
+}
+
+fn told(case: &Case, report: Option<&Report>, age: Moment) -> NodeStatus {
+    let body = report.map(|report| serde_json::to_vec(report).unwrap());
+    let heard = body.map(|body| ("attic".to_owned(), Heard { at: NOW - age, revision: 1, body }));
+    let reports = heard.into_iter().collect();
+    let joined = ["attic".to_owned()].into();
+    let known = Known { plan: &case.plan, sent: &case.sent, reports: &reports, joined: &joined, now: NOW };
+    status(&known).nodes.remove(0)
+}
+
+fn words(status: &NodeStatus) -> [Option<bool>; 4] {
+    [status.sent.holds, status.taken.holds, status.applied.holds, status.well.holds]
+}
+
+#[test]
+fn r07_each_word_follows_what_the_machine_said_of_it() {
+    let case = case();
+    assert_eq!(words(&told(&case, None, 0)), [Some(true), Some(false), Some(false), None]);
+    let old = told(&case, Some(&report(&case, 6, ModuleState::Applied)), 0);
+    assert_eq!(words(&old), [Some(true), Some(false), Some(false), Some(true)]);
+    assert!(old.wrong[0].contains("has not taken sequence 7, its machine is at 6"), "{:?}", old.wrong);
+    let good = told(&case, Some(&report(&case, 7, ModuleState::Applied)), 0);
+    assert_eq!(words(&good), [Some(true); 4]);
+    assert!(good.wrong.is_empty(), "{:?}", good.wrong);
+}
+
+#[test]
+fn r01_what_failed_is_sent_and_never_well() {
+    let case = case();
+    let mut failed = report(&case, 7, ModuleState::Failed);
+    failed.first_failure = Some(Outcome {
+        module: "web".into(),
+        id: "web.image".into(),
+        kind: Kind::Container,
+        target: "web".into(),
+        word: OutcomeWord::Failed,
+        cause: "no such image".into(),
+        detail: String::new(),
+        from: None,
+        to: None,
+        asked: None,
+        ms: 1,
+    });
+    let told = told(&case, Some(&failed), 0);
+    assert_eq!(words(&told), [Some(true), Some(true), Some(false), Some(false)]);
+    assert!(told.wrong.iter().any(|wrong| wrong == "web.image failed: no such image"), "{:?}", told.wrong);
+}
+
+#[test]
+fn c01_a_quiet_node_is_unknown_with_its_age_and_r12_nothing_is_concluded() {
+    let case = case();
+    let quiet = told(&case, Some(&report(&case, 7, ModuleState::Applied)), 3 * 3_600_000);
+    assert_eq!(quiet.well.holds, None);
+    assert_eq!(quiet.quiet_since, Some(NOW - 3 * 3_600_000));
+    assert!(quiet.wrong.iter().any(|wrong| wrong == "quiet for 180 minutes"), "{:?}", quiet.wrong);
+    assert_eq!(words(&quiet)[..3], [Some(true); 3], "what it said stays said");
+    let json = serde_json::to_value(&quiet).unwrap();
+    assert!(json["well"]["holds"].is_null() && json["quiet_since"].is_number());
+}
+
+#[test]
+fn a_report_of_another_assignment_says_nothing_of_this_one() {
+    let case = case();
+    let mut other = report(&case, 7, ModuleState::Applied);
+    other.modules.values_mut().next().unwrap().assignment = mesh_model::digest::Digest::of(b"other");
+    let told = told(&case, Some(&other), 0);
+    assert_eq!((told.applied.holds, told.modules[0].state.as_str()), (Some(false), "unknown"));
+}
