@@ -226,7 +226,7 @@ impl Ask {
             let sentence = nothing.map(|nothing| nothing.sentence);
             let notes: Vec<String> = sentence.into_iter().chain(view.notes(ask, &received, rows)).collect();
             let notes = notes.join("\n\n");
-            // On the same screen they stand apart.
+            // On one screen an empty line separates them.
             let gap = if is_data || entries.is_empty() || notes.is_empty() { "" } else { "\n" };
             print(is_data, &format!("{gap}{notes}"), false)?;
         }

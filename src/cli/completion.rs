@@ -56,7 +56,7 @@ impl Completion {
     }
 }
 
-/// The candidates, one a line, each with a tab and what it is, if that is known. `:files` stands for names of files.
+/// The candidates, one a line, each with a tab and what it is, if that is known. `:files` means names of files.
 fn answer(words: &[String], environment: Environment<'_>) -> String {
     match candidates(&super::Arguments::get_args_info(), words, &|names, given| {
         live::names(names, given, environment)

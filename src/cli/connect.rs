@@ -111,7 +111,7 @@ pub(super) fn settings(flags: &Flags, environment: Environment<'_>) -> Result<Bu
 
 /// Says why a request to `what` has no answer, and which exit code that is.
 ///
-/// `nobody` is said where nobody answers; `role` is the role of `permissions` that has the rights.
+/// `nobody` is the text if nobody answers; `role` is the role of `permissions` that has the rights.
 pub(super) fn explain(error: &CallError, what: &str, nobody: &str, role: &str) -> Exit {
     let (why, exit) = match error {
         CallError::Denied(words) => (

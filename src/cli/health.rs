@@ -50,7 +50,7 @@ struct Status {
     pid: u32,
 }
 
-/// What is to be said of the seat.
+/// The report on the seat.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 struct Report {
     live: bool,

@@ -98,7 +98,7 @@ impl Init {
 const MAX_CONSUMERS: u32 = 100_000;
 
 /// The stream of a bucket as the field makes it, but without roll-ups: with one write any node could empty a bucket of
-/// all nodes. Markers of deleted keys need none. The registry keeps more history, so that somebody else's write can
+/// all nodes. Markers of deleted keys need none. The registry keeps more history, so that a write of another client can
 /// still be looked at after it was put right.
 pub(super) fn advice(bucket: Bucket, replicas: u8) -> Value {
     let history = if bucket == Bucket::Registry { 8 } else { 1 };
@@ -146,7 +146,7 @@ pub(super) fn differences(there: &Value, advice: &Value) -> Vec<String> {
         .collect()
 }
 
-/// What a field that the server leaves out stands for.
+/// The meaning of a field that the server omits.
 fn zero_of(advised: &Value) -> Value {
     match advised {
         Value::Bool(_) => false.into(),

@@ -7,7 +7,7 @@ use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
 use mesh_model::rights::Rights;
 
-/// The roles beside a node.
+/// The roles other than a node.
 pub(super) const ROLES: [&str; 7] =
     ["seat", "reader", "administrator", "controller", "vault", "joiner", "node"];
 

@@ -120,7 +120,7 @@ fn kind_of(body: &[u8]) -> Option<String> {
     serde_json::from_slice::<Typed>(body).ok().map(|typed| typed.r#type)
 }
 
-/// What a reply is that is no answer of the seat.
+/// What a reply is if it is not a response of the seat.
 fn foreign(body: &[u8], expected: &str) -> String {
     acknowledged(body, VERB).unwrap_or_else(|| {
         format!("something that is not a seat answered on {VERB}: its reply is not a {expected}")
@@ -290,7 +290,7 @@ pub(super) struct CollectionRow {
     pub(super) readers: Vec<String>,
 }
 
-/// An entry of the registry; one that was written by somebody else may lack anything but its kind.
+/// An entry of the registry. One that another client wrote may lack everything but its kind.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct KindRow {
     pub(super) kind: String,

@@ -55,7 +55,7 @@ connecting! {
     }
 }
 
-/// Reads `port:http`, also as it stands in a file: `${port:http}`.
+/// Reads `port:http`, also in the form of a file: `${port:http}`.
 fn parse_placeholder(text: &str) -> Result<Placeholder, String> {
     let bare = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).unwrap_or(text);
     match bare.split_once(':') {

@@ -3,10 +3,10 @@
 use crate::seat::limits::CHECK_ANSWERED;
 use std::time::Duration;
 
-/// How soon after a pass that has written.
+/// How soon after a pass that wrote.
 const SOON: Duration = Duration::from_millis(100);
 
-/// When the streams are looked at.
+/// When stream info is requested.
 #[derive(Debug)]
 pub(super) struct StreamChecks {
     every: Duration,
@@ -20,29 +20,29 @@ impl StreamChecks {
         StreamChecks { every, due: None, confirmed: None }
     }
 
-    /// When they are to be looked at next.
+    /// When it is requested next.
     pub(super) const fn due(&self) -> Option<Duration> {
         self.due
     }
 
-    /// Whether the registry was seen as the last pass left it within the last two looks.
+    /// Whether one of the last two requests showed the registry as the last pass left it.
     pub(super) fn is_confirmed(&self, now: Duration) -> bool {
         self.confirmed.is_some_and(|confirmed| now <= confirmed + self.counts_for())
     }
 
-    /// For how long what a look has shown counts.
+    /// How long stream info counts.
     pub(super) fn counts_for(&self) -> Duration {
         self.every * 2 + CHECK_ANSWERED
     }
 
-    /// A pass has found the registry as it should be, or has put it right: then it is looked at how that left it.
+    /// A pass verified the registry. If it wrote, stream info soon shows the state in which it left the registry.
     pub(super) fn pass_ended(&mut self, has_written: bool, now: Duration) {
         self.confirmed = Some(now);
         let due = if has_written { now + SOON } else { now + self.every };
         self.due = Some(self.due.map_or(due, |sooner| sooner.min(due)));
     }
 
-    /// Whether they are to be looked at now; the next time is due later.
+    /// Whether to request stream info now; the next request is due one interval later.
     pub(super) fn begin(&mut self, now: Duration) -> bool {
         let is_due = self.due.is_some_and(|due| now >= due);
         if is_due {
@@ -56,7 +56,7 @@ impl StreamChecks {
         self.confirmed = Some(now);
     }
 
-    /// There is no connection, or the seat is about to end.
+    /// The connection is lost, or the seat is about to exit.
     pub(super) const fn interrupt(&mut self) {
         self.due = None;
     }

@@ -66,7 +66,7 @@ impl Cause {
     pub fn tell(&self, bucket: Bucket) -> String {
         match self {
             Cause::Api(ApiError::NotABucket(why)) => format!(
-                "the stream of bucket {bucket} is no bucket: {why}: delete it and make it anew with mesh-provisioner init"
+                "the stream of bucket {bucket} is not a bucket: {why}: delete it and create it again with mesh-provisioner init"
             ),
             Cause::Api(error) => match error.err_code() {
                 Some(ApiError::NO_STREAM) => {

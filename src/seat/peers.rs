@@ -114,14 +114,14 @@ impl OtherSeats {
     }
 }
 
-/// What there is to report of `other`, which is new beside the seat of version `own`.
+/// The report of `other`, a new seat next to this one of version `own`.
 pub(super) fn tell(other: &Identity, own: &str) -> String {
     let Identity { id, version } = other;
     if version == own {
         format!("other seats are running: {id}, the same version: one is enough")
     } else {
         format!(
-            "other seats are running: {id}, version {version} beside {own}: they may write different registries, stop one of them"
+            "other seats are running: {id}, version {version} next to {own}: they may write different registries, stop one of them"
         )
     }
 }

@@ -31,7 +31,7 @@ struct UnderWay {
     id: u64,
     work: Ask,
     asks: Vec<Ask>,
-    /// In the order in which they came; each with the position of its ask among those that the question answers.
+    /// In the order in which they came; each with the position of its ask among those that the query answers.
     clients: VecDeque<(usize, Client)>,
     query: Query,
 }
@@ -42,16 +42,16 @@ impl UnderWay {
     }
 }
 
-/// An ask that has its answer.
+/// An ask that has its response.
 #[derive(Debug)]
 pub(super) struct Answered {
-    /// The question, if that is done.
+    /// The query, if it is done.
     pub(super) id: Option<u64>,
     pub(super) clients: Vec<Client>,
     pub(super) outcome: Result<String, Refusal>,
 }
 
-/// Queries under way, and behind them those that wait, in the order in which they came.
+/// Queries under way, and requests that wait, in the order of their arrival.
 #[derive(Debug, Default)]
 pub(super) struct Queries {
     under_way: Vec<UnderWay>,
@@ -120,7 +120,7 @@ impl Queries {
             return;
         }
         while self.under_way.len() < MAX_UNDER_WAY {
-            // Those of the whole mesh keep many rows: one at a time has room for them.
+            // Reports of the whole mesh keep many rows: there is room for one at a time.
             let is_whole = self.under_way.iter().any(|under_way| under_way.work.is_of_the_whole_mesh());
             let may_begin = |ask: &Ask| {
                 let work = ask.work();
@@ -198,7 +198,7 @@ impl Queries {
         self.under_way.iter().any(|under_way| under_way.query.is_busy())
     }
 
-    /// Has one of those do a slice, another one each `turn`: whatever came meanwhile waits for no more than one.
+    /// Has one busy query do a slice, another one each `turn`, so that other events wait for one slice at most.
     pub(super) fn poll(&mut self, turn: usize) {
         let mut busy: Vec<&mut UnderWay> =
             self.under_way.iter_mut().filter(|under_way| under_way.query.is_busy()).collect();
@@ -228,12 +228,12 @@ impl Queries {
         self.under_way.iter_mut().find(|under_way| under_way.id == id).map(|under_way| &mut under_way.query)
     }
 
-    /// How many keys of lists the questions keep.
+    /// How many keys of lists the queries keep.
     pub(super) fn listed_keys(&self) -> usize {
         self.under_way.iter().map(|under_way| under_way.query.listed_keys()).sum()
     }
 
-    /// Takes out those who asked what has its answer.
+    /// Removes the clients whose response is ready.
     pub(super) fn answered(&mut self) -> Option<Answered> {
         let outcome = |(at, under_way): (usize, &mut UnderWay)| Some((at, under_way.query.outcome()?));
         let (at, (asked, outcome)) = self.under_way.iter_mut().enumerate().find_map(outcome)?;
@@ -251,7 +251,7 @@ impl Queries {
         Some(Answered { id, clients: answered.into_iter().map(|(_, client)| client).collect(), outcome })
     }
 
-    /// When the first of them has waited too long for its answer.
+    /// When the first client has waited too long.
     pub(super) fn due(&self) -> Option<Duration> {
         let oldest = self.under_way.iter().filter_map(|under_way| under_way.clients.front());
         let oldest = oldest.map(|(_, client)| client).chain(self.waiting.front().map(|(_, client)| client));

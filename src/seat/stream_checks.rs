@@ -1,5 +1,5 @@
-//! Looks at the streams of the buckets once a minute: whether the registry is still as the last pass left it, and
-//! whether a bucket has settings that lose what was written.
+//! Requests stream info of every bucket once a minute: whether the registry is still as the last pass left it, and
+//! whether a bucket has settings that lose data.
 
 use super::call::{Call, Cost, Tag};
 use super::failure::Cause;
@@ -14,7 +14,7 @@ use mesh_model::bucket::Bucket;
 use std::time::Duration;
 
 impl Seat {
-    /// Looks at the streams if it is time to.
+    /// Requests stream info if it is due.
     pub(super) fn check_streams(&mut self, now: Duration) {
         if !self.is_up() || self.stopping.is_some() || !self.checks.begin(now) {
             return;
@@ -28,7 +28,7 @@ impl Seat {
         }
     }
 
-    /// Takes what a look at the stream of a bucket has shown.
+    /// Handles the stream info of a bucket.
     pub(super) fn stream_checked(&mut self, tag: Tag, body: Result<&[u8], Cause>, now: Duration) {
         let Tag::Value(at) = tag else { return };
         let (Some(bucket), Ok(body)) = (Bucket::ALL.get(at).copied(), body) else { return };
@@ -37,7 +37,7 @@ impl Seat {
                 if !info.losses.is_empty() {
                     let losses = info.losses.join(", ");
                     let text = format!(
-                        "bucket {bucket} loses what was written: {losses}: unset that, or see mesh-provisioner check"
+                        "bucket {bucket} loses data: {losses}: unset that, or see mesh-provisioner check"
                     );
                     self.notice(Level::Warn, Topic::Buckets, bucket.name(), &text, now);
                 }
@@ -49,12 +49,12 @@ impl Seat {
                 let text = failure::shorten(Cause::Api(error).tell(bucket));
                 self.notice(Level::Warn, Topic::Buckets, bucket.name(), &text, now);
             }
-            // The pass tells what keeps it from reading.
+            // The pass reports why it cannot read.
             Ok(None) | Err(_) => {}
         }
     }
 
-    /// The stream of the registry was seen in this state: if that is not how the last pass left it, another one is due.
+    /// The stream of the registry has this state. If the last pass left it in another one, the next pass is due.
     pub(super) fn registry_seen(&mut self, state: &State, now: Duration) {
         if self.pass.is_settled_at(state) {
             self.checks.confirm(now);

@@ -78,7 +78,7 @@ fn a_seat_that_tries_a_silent_server_can_be_stopped() {
     let server = Server::start();
     let mut seat = Seat::spawn(&Seat::program(&silent), &server);
     let line = seat.wait_for_log("cannot connect", PATIENCE);
-    assert!(line.contains("said nothing in 3 s"), "{line}");
+    assert!(line.contains("sent nothing in 3 s"), "{line}");
     assert_eq!(seat.terminate(END).code(), Some(0));
 }
 

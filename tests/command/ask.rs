@@ -278,7 +278,7 @@ fn a_silent_server_is_given_up_after_3_seconds_and_the_next_is_tried() {
     let finished = Program::new(&["ask", "--server", &format!("nats://{address}")]).run().expect_code(69);
     let took = begun.elapsed();
     assert!(took > Duration::from_secs(2) && took < Duration::from_secs(6), "{took:?}");
-    assert!(finished.stderr.contains("said nothing in 3 s"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("sent nothing in 3 s"), "{}", finished.stderr);
 
     let mesh = Mesh::start();
     let servers = format!("nats://{address},{}", mesh.server.client_url());

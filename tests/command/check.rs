@@ -167,7 +167,7 @@ fn a_bucket_that_is_missing_or_takes_nothing_is_wrong() {
     );
     assert!(
         wrong[2].starts_with(
-            "bucket mesh-provisioner_applied: the stream of bucket mesh-provisioner_applied is no bucket: "
+            "bucket mesh-provisioner_applied: the stream of bucket mesh-provisioner_applied is not a bucket: "
         ),
         "{}",
         wrong[2]

@@ -73,7 +73,7 @@ fn the_inbox_of_a_context_is_used() {
 }
 
 #[test]
-fn a_password_on_the_command_line_is_warned_of() {
+fn the_program_warns_of_a_password_on_its_command_line() {
     let mesh = Mesh::start();
     let url = format!("nats://{}:{}@{}", READER.user, READER.password, mesh.server.address());
     let finished = Program::new(&["ask", "registry", "--server", &url]).run().expect_code(0);

@@ -36,7 +36,7 @@ fn a_mesh_that_is_well_is_0() {
 }
 
 #[test]
-fn everything_that_is_not_well_is_on_one_screen() {
+fn status_shows_all_that_is_not_well_of_a_real_mesh() {
     let mesh = troubled();
     let finished = status(&mesh, &[]).expect_code(3);
     for part in [

@@ -439,7 +439,7 @@ fn a_read_in_bulk_that_cannot_be_trusted_is_done_again_one_by_one() {
     for (part, why) in [
         (gap, "a message is missing in the reply"),
         (again, "a message comes twice"),
-        (stranger, "the stream holds subjects that are no keys"),
+        (stranger, "the stream holds subjects that are not keys"),
         (Part::Unusable("408 Empty Request".to_owned()), "408 Empty Request"),
     ] {
         let mut play = Play::serving_in_bulk();

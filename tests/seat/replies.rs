@@ -41,7 +41,7 @@ fn nothing_is_published_where_only_the_seat_may_write() {
 }
 
 #[test]
-fn only_the_services_api_answers_into_the_inbox_of_a_seat() {
+fn the_seat_answers_into_the_inbox_of_a_seat_by_the_services_api_alone() {
     let mut play = Play::serving();
     let inbox = "_INBOX_mesh.provisioner.OTHER.1";
     play.tell(asked(inbox, r#"{"what":"health"}"#)).is([refused(inbox)]);

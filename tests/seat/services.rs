@@ -94,7 +94,7 @@ fn seats_of_different_versions_are_told_apart() {
     let mut play = Play::new();
     play.connect();
     play.answer(1, pong("SEAT2", "0.2.0").into_bytes()).is([
-        "warn: other seats are running: SEAT2, version 0.2.0 beside 0.1.0: they may write different registries, stop one of them",
+        "warn: other seats are running: SEAT2, version 0.2.0 next to 0.1.0: they may write different registries, stop one of them",
     ]);
 }
 

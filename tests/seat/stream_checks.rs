@@ -82,13 +82,14 @@ fn settings_that_lose_what_was_written_and_streams_that_are_no_buckets_are_told(
         look.replace("\"config\":{", &format!("\"config\":{{{settings},")).into_bytes()
     };
     play.answer(17, config(r#""max_age":4000000000"#)).is([
-        "warn: bucket mesh-provisioner_needs loses what was written: max_age is 4 s: unset that, or see mesh-provisioner check",
+        "warn: bucket mesh-provisioner_needs loses data: max_age is 4 s: unset that, or see mesh-provisioner check",
     ]);
     let lines = play.answer(18, config(r#""mirror":{"name":"KV_other"}"#)).lines();
     assert_eq!(lines.len(), 1);
     assert!(
-        lines[0]
-            .starts_with("warn: the stream of bucket mesh-provisioner_applied is no bucket: it is a mirror"),
+        lines[0].starts_with(
+            "warn: the stream of bucket mesh-provisioner_applied is not a bucket: it is a mirror"
+        ),
         "{lines:?}"
     );
 }

@@ -55,7 +55,7 @@ pub enum Auth {
     Token(Secret),
     /// A file with a user's JWT and seed, read again for each connection.
     Creds(PathBuf),
-    /// A file with a user's seed, read anew at each connect.
+    /// A file with a user's seed, read again at each connect.
     Nkey(PathBuf),
     /// A user's seed that is in no file, such as one out of a token.
     Seed(Secret),

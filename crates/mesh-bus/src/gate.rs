@@ -56,7 +56,7 @@ pub enum Event<'a> {
     Protest(String),
     /// Something was changed on its way to the library, or left out, in words for people.
     Report(String),
-    /// From now on the server takes messages of at most so many bytes.
+    /// From now on the server takes messages of at most this many bytes.
     MaxPayload(usize),
     /// The server is about to shut down.
     LameDuck,

@@ -1,4 +1,4 @@
-//! The bus: settings of a connection, the gate that stands between the client library and the server, and the library
+//! The bus: settings of a connection, the gate between the client library and the server, and the library
 //! itself behind one file.
 //!
 //! Nothing here knows the mesh.

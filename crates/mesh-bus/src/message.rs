@@ -61,7 +61,7 @@ pub const MAX_WAITING_BYTES: usize = 64 * 1024 * 1024;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Waiting(Arc<AtomicUsize>);
 
-/// What a reply takes of the room; given back when it is dropped.
+/// The room that a reply takes; freed when it is dropped.
 #[derive(Debug)]
 struct Room {
     waiting: Waiting,

@@ -91,7 +91,7 @@ pub struct Inbox {
     /// How many messages may wait to be taken; what comes beyond is dropped and counted.
     pub limit: usize,
     /// How many subjects there are for what consumers deliver: `<prefix>.c.0` and so on. A consumer delivers only to a
-    /// subject that somebody subscribes to literally.
+    /// subject with a literal subscription.
     pub deliveries: usize,
 }
 
@@ -100,7 +100,7 @@ pub struct Inbox {
 pub enum LinkEvent {
     /// It is up and its subscriptions are in place.
     Up(Connected),
-    /// From now on the server takes messages of at most so many bytes.
+    /// From now on the server takes messages of at most this many bytes.
     MaxPayload(usize),
     /// The server is about to shut down.
     LameDuck,
@@ -121,7 +121,7 @@ pub struct Connected {
     pub max_payload: usize,
     /// Other servers of the cluster, as this one says.
     pub cluster: Cluster,
-    /// The messages of the inbox; none ever, if there is no inbox.
+    /// The messages of the inbox; never any without an inbox.
     pub replies: Receiver<Reply>,
     /// The messages of each subscription, in the order in which they were asked for.
     pub messages: Vec<Receiver<Message>>,
@@ -319,7 +319,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // The link's thread may stand in a step that only the gate can release it from.
+        // The link's thread may be in a step that only the gate can end.
         if !self.shared.is_on_its_own.load(Ordering::Relaxed)
             && let Some(gate) = &*lock(&self.shared.gate)
         {
@@ -532,7 +532,7 @@ impl LinkThread {
 
     /// Gives up the subscriptions that bring requests, so that none that the server has sent is lost: the crate throws
     /// away what is on its way to a subscription that it no longer has. So the gate gives them up at the server first.
-    /// After the answer to a ping that the server gets behind that, everything is here, and the receivers may end.
+    /// After the reply to a later ping everything is here, and the receivers may end.
     fn stop_listening(&self, gate: &Gate, connection: &::nats::Connection) -> io::Result<()> {
         gate.give_up_librarys();
         // The gate may pass on the first ping before it takes that order, and never the second.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-/// The units, the largest first. `ms` stands before `m`, or it would be read as minutes.
+/// The units, the largest first. `ms` comes before `m`, or it would be read as minutes.
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("ms", 1), ("m", 60_000), ("s", 1000)];
 
 /// How a length of time is written, for messages.

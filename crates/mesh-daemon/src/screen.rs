@@ -15,7 +15,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// The screen behind stdout.
+    /// The screen of stdout.
     pub fn of_stdout() -> Self {
         // What is not a terminal has no size; one that does not know its own has none either.
         let size = tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));

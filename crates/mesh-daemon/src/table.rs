@@ -6,7 +6,7 @@ use crate::terminal::Style;
 /// A column gets no narrower than this, as long as that is enough.
 const NARROWEST: usize = 8;
 
-/// What stands between two columns.
+/// The text between two columns.
 const GAP: usize = 2;
 
 /// A table for people and for simple programs.

@@ -30,7 +30,7 @@ pub enum ApiError {
     },
     /// The reply is not one of this API.
     Unreadable(String),
-    /// The stream is there and is no bucket: why.
+    /// The stream exists and is not a bucket: why.
     NotABucket(String),
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ApiError::Refused { err_code, description } => write!(f, "{description} ({err_code})"),
-            ApiError::NotABucket(why) => write!(f, "the stream is no bucket: {why}"),
+            ApiError::NotABucket(why) => write!(f, "the stream is not a bucket: {why}"),
             ApiError::Unreadable(why) => write!(f, "unreadable reply: {why}"),
         }
     }

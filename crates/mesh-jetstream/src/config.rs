@@ -19,7 +19,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Why this is no bucket that is written key by key; `None` if it is.
+    /// Why this is not a bucket that is written key by key; `None` if it is.
     pub(crate) fn fault(&self, bucket: Kv<'_>) -> Option<String> {
         let wanted = format!("{}>", bucket.subject_prefix());
         if self.mirror.is_some() {
@@ -32,7 +32,7 @@ impl Config {
         }
     }
 
-    /// The settings by which it loses what was written.
+    /// The settings by which it loses data.
     pub(crate) fn losses(&self) -> Vec<String> {
         let drops_old = self.discard != "new";
         [

@@ -1,6 +1,6 @@
 //! Direct get in batches: many messages for one call, on nats-server 2.11 and newer.
 //!
-//! The answer is the messages, then one that says how it ended. What the bus says of a message comes as headers behind
+//! The answer is the messages, then one that says how it ended. What the bus says of a message comes as headers after
 //! those that were stored with it. Whoever wrote a message can put the same names there, so the last of a name counts,
 //! and a message that has a subject, a sequence and a time is a stored one whatever else it says. A gap makes the whole
 //! answer unusable: each message names the one sent before it.
@@ -93,7 +93,7 @@ struct Said<'a> {
 }
 
 impl<'a> Said<'a> {
-    /// The server adds its own headers behind those that were stored, so of one name the last counts.
+    /// The server adds its own headers after those that were stored, so the last one of a name counts.
     fn read(block: &'a [u8]) -> Said<'a> {
         let mut said = Said::default();
         for (name, value) in headers::fields(block) {
@@ -122,7 +122,7 @@ pub fn is_part(block: &[u8]) -> bool {
 pub fn parse(block: &[u8], body: Vec<u8>) -> Part {
     let said = Said::read(block);
     let part = match (said.subject, said.sequence, said.at) {
-        // The bus puts these beside whatever is stored, and never into words of its own: a status here was stored.
+        // The server adds these to stored messages only, never to its own status messages: a status here was stored.
         (Some(subject), Some(sequence), Some(at)) => stored(block, &said, (subject, sequence, at), body),
         _ => end(block, &said),
     };

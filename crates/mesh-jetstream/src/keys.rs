@@ -37,7 +37,7 @@ pub struct KeyPage {
     pub keys: Vec<String>,
     /// How many keys match in all.
     pub total: usize,
-    /// How many subjects the stream holds, keys or not, if that was said.
+    /// How many subjects the stream holds, keys or not, if the reply has it.
     pub subjects: Option<usize>,
     /// The mean size of a message of the bucket, in bytes; 0 if unknown.
     pub mean_bytes: usize,

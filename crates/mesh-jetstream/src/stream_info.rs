@@ -36,7 +36,7 @@ pub struct StreamInfo {
     pub bytes: u64,
     /// How many messages it keeps of each subject; less than 1 without a bound, or if not reported.
     pub history: i64,
-    /// The settings by which it loses what was written.
+    /// The settings by which it loses data.
     pub losses: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ pub fn parse(bucket: Kv<'_>, body: &[u8]) -> Result<Option<StreamInfo>, ApiError
     Ok(info())
 }
 
-/// Why a stream with this configuration is no bucket that is written key by key; `None` if it is.
+/// Why a stream with this configuration is not a bucket that is written key by key; `None` if it is.
 pub fn bucket_fault(bucket: Kv<'_>, config: &serde_json::Value) -> Option<String> {
     Config::deserialize(config).ok()?.fault(bucket)
 }

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn what_is_wrong_in_a_declaration_is_told_with_its_place() {
         let digest = Digest::of(b"x").to_string();
         for (from, to, what) in [
             (

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn what_is_wrong_in_a_request_is_told_with_its_place() {
         let text = serde_json::to_string(&Request::Apply(Box::new(apply()))).unwrap();
         for (from, to, what) in [
             (

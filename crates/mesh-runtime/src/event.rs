@@ -74,7 +74,7 @@ pub enum Event<Own> {
     Own(Own),
 }
 
-/// One action. `Task` is what this machine needs done beside the bus.
+/// One action. `Task` is what this machine needs done apart from the bus.
 #[derive(Debug)]
 pub enum Action<Task> {
     /// Try to connect once. The outcome arrives as [`Event::Up`] or [`Event::Down`]. A present connection stays until the
@@ -109,9 +109,9 @@ pub struct Subscription {
 pub trait Machine {
     /// What else can wake it.
     type Own;
-    /// What it needs done beside the bus.
+    /// What it needs done apart from the bus.
     type Task;
-    /// The contents of its status file, beside time and process id.
+    /// The contents of its status file, besides time and process id.
     type Status: serde::Serialize;
 
     /// Takes an event, and says what is to be done now. `now` is the time since the start.

@@ -204,7 +204,7 @@ impl View {
         table.render(self.screen)
     }
 
-    /// What there is to say beside the entries.
+    /// The notes to the entries.
     pub(super) fn notes(&self, ask: &request::Ask, pages: &[Received<'_>], rows: &Rows) -> Vec<String> {
         let mut notes = Vec::new();
         notes.extend(self.summary(ask, pages, rows));

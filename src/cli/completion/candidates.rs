@@ -6,7 +6,7 @@ use argh::{CommandInfoWithArgs, FlagInfo, FlagInfoKind, Optionality};
 use mesh_model::registry;
 use std::collections::BTreeMap;
 
-/// What may stand there.
+/// What may be at this place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Candidates {
     /// Names of files.

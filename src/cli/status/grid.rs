@@ -7,7 +7,7 @@ use mesh_daemon::terminal::{Style, escape};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// A line for each node, a column for each module. Where they do not fit beside each other, the modules go on below.
+/// A line for each node, a column for each module. If the columns do not fit the screen, the modules continue below.
 pub(super) fn render(survey: &Survey, screen: Screen) -> String {
     let modules: BTreeSet<&str> = survey.modules.iter().map(|module| module.module.as_str()).collect();
     let mut nodes: BTreeMap<&str, BTreeMap<&str, &str>> =

@@ -29,7 +29,7 @@ pub(super) struct Facts {
     pub(super) needs: Vec<Need>,
     /// Malformed keys among them.
     pub(super) malformed: Vec<Malformed>,
-    /// How far what is applied is behind.
+    /// How far the applied state lags.
     pub(super) drift: Option<ModuleRow>,
     pub(super) registry: Vec<KindRow>,
     /// The node's collections.
@@ -93,7 +93,7 @@ pub(super) fn judge(facts: &Facts) -> Judgement {
 }
 
 impl Facts {
-    /// The need behind a placeholder. A dotted name takes a member of the value of the need before the dot.
+    /// The need of a placeholder. A dotted name takes a member of the value of the need before the dot.
     fn need(&self, placeholder: &Placeholder) -> Option<&Need> {
         let whole = placeholder.name.as_str();
         let first = whole.split('.').next().unwrap_or(whole);
@@ -231,7 +231,7 @@ impl Facts {
             ),
             _ => wrong(
                 format!(
-                    "is behind: a need was written {needed} ago, and the last apply is older, {applied} ago"
+                    "is not up to date: a need was written {needed} ago, after the last apply {applied} ago"
                 ),
                 self.look_at_node(),
             ),
@@ -617,7 +617,7 @@ mod tests {
             ),
             (
                 facts(vec![need("port", "http", "1", LATE)], Some(EARLY)),
-                "attic web is behind: a need was written 59s ago, and the last apply is older, 2m ago",
+                "attic web is not up to date: a need was written 59s ago, after the last apply 2m ago",
             ),
         ] {
             let (ok, verdict, next) = of(facts, None);

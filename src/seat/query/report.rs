@@ -2,7 +2,7 @@
 //! the other and keeps one row per result. It needs only the last write of each key; values are read only if there is
 //! no other way.
 //!
-//! Surveys that differ only in which rows they show share the work: one walk through the rows makes all their pages.
+//! Reports that differ only in which rows they show share the work: one walk through the rows makes all their pages.
 
 mod collections;
 mod drift;
@@ -101,7 +101,7 @@ trait Aggregate: fmt::Debug + Send {
     /// About how many bytes the rows take.
     fn bytes(&self) -> usize;
 
-    /// The place of the first row behind `after`.
+    /// The place of the first row after `after`.
     fn next(&self, after: Option<&str>) -> Option<&str>;
 
     /// The row at `place`, if that is to be shown.
@@ -384,7 +384,7 @@ impl Shown {
         !self.is_full && self.after.as_deref().is_none_or(|after| place > after)
     }
 
-    /// Adds the malformed keys whose places stand before `place`, or all that are left. Rows and they are sorted by
+    /// Adds the malformed keys whose places come before `place`, or all that are left. Rows and they are sorted by
     /// their places.
     fn add_malformed_before(&mut self, place: Option<&str>) {
         while !self.is_full
@@ -395,7 +395,7 @@ impl Shown {
         }
     }
 
-    /// Adds what stands at a place: a row, malformed keys, or both.
+    /// Adds what is at a place: a row, malformed keys, or both.
     fn add(&mut self, place: &str, row: Option<String>) {
         if self.is_full {
             return;
@@ -416,7 +416,7 @@ impl Shown {
     }
 }
 
-/// The malformed keys of a survey: the first that a page can list are kept.
+/// The malformed keys of a report: the first that a page can list are kept.
 #[derive(Debug, Default)]
 struct Malformed {
     /// By place. One more than a page lists, so that the page knows that there is more.
@@ -430,7 +430,7 @@ struct Alike {
     total: usize,
 }
 
-/// How many keys that look the same are listed; the others are counted.
+/// How many keys that look the same are listed; the others are only counted.
 const MAX_ALIKE: usize = 16;
 
 impl Malformed {
@@ -452,25 +452,25 @@ impl Malformed {
     }
 }
 
-/// About how many bytes a row takes: its place beside `beside` bytes in a tree whose nodes are not full, and the text of
+/// About how many bytes a row takes: its place and `other` bytes in a tree whose nodes are not full, and the text of
 /// the place, which is an allocation.
-fn row_bytes(place: &str, beside: usize) -> usize {
-    (size_of::<Box<str>>() + beside) * 3 / 2 + (place.len() + 8).next_multiple_of(16).max(32)
+fn row_bytes(place: &str, other: usize) -> usize {
+    (size_of::<Box<str>>() + other) * 3 / 2 + (place.len() + 8).next_multiple_of(16).max(32)
 }
 
-/// The name that stands at a position of a place.
+/// The name at a position of a place.
 fn name_at(place: &str, position: usize) -> String {
     let token = place.split('.').nth(position).unwrap_or_default();
     mesh_model::name::decode(token).unwrap_or_default()
 }
 
-/// The first so many tokens of a key: the place of a row.
+/// The first `count` tokens of a key: the place of a row.
 fn beginning(key: &str, tokens: usize) -> &str {
     let end = key.match_indices('.').nth(tokens - 1).map_or(key.len(), |(at, _)| at);
     &key[..end]
 }
 
-/// The first row of a map behind `after`.
+/// The first row of a map after `after`.
 fn next_in<'a, T>(rows: &'a BTreeMap<Box<str>, T>, after: Option<&str>) -> Option<&'a str> {
     use std::ops::Bound;
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);

@@ -49,13 +49,13 @@ pub(in crate::seat) struct BucketReader {
     store: Rc<CacheStore>,
     stage: Stage,
     node_token: Option<String>,
-    /// Behind this key the list of keys begins.
+    /// The list of keys begins after this key.
     after: Option<String>,
-    /// The list, as long as there is more of it.
+    /// The list, while there is more of it.
     lister: Option<KeyLister>,
-    /// What was picked of it and is not read yet.
+    /// Keys that were picked and are not read yet.
     picked: Vec<String>,
-    /// The last key of the list up to which nothing was picked that has not been given.
+    /// The last listed key. Everything that was picked up to it has been returned.
     passed: Option<String>,
     as_of: AsOf,
     state: Option<State>,
@@ -110,9 +110,9 @@ pub(in crate::seat) enum Step {
 }
 
 impl BucketReader {
-    /// Reads `bucket` behind the key `after`, only what is under the token `node_token` if there is one; if that is more
-    /// than `in_bulk` keys, in bulk. `value_bytes` says how large the answers with its values were of late, if that is
-    /// known; the `shelf` has what else is known.
+    /// Reads `bucket` after the key `after`, and only the keys of the node `node_token` if there is one. More than
+    /// `in_bulk` keys are read in bulk, and none without it. `value_bytes` is the recent mean size of replies with its
+    /// values, if known; `store` has the caches.
     pub(in crate::seat) fn new(
         bucket: Bucket,
         node_token: Option<String>,
@@ -149,7 +149,7 @@ impl BucketReader {
         reader
     }
 
-    /// Reads the registry behind the key `after`. Nothing is read again if it is as it was when it became `known`.
+    /// Reads the registry after the key `after`. Nothing is read again if its state is that of `snapshot`.
     pub(in crate::seat) fn of_registry(snapshot: Option<Rc<Snapshot>>, after: Option<&str>) -> Self {
         let reader = BucketReader::new(Bucket::Registry, None, after, None, None, Rc::default());
         let stage = if snapshot.is_some() { Stage::Looking { asked: false } } else { reader.stage };
@@ -184,7 +184,7 @@ impl BucketReader {
         }
     }
 
-    /// The key up to which it has been looked for keys to read, and none are left, if there is more of the list.
+    /// The last key that was listed, if all that was picked up to it has been returned and there is more of the list.
     pub(in crate::seat) fn passed(&self) -> Option<&str> {
         let is_listing = matches!(self.stage, Stage::Listing) && self.picked.is_empty();
         self.passed.as_deref().filter(|_| is_listing)
@@ -222,7 +222,7 @@ impl BucketReader {
         }
     }
 
-    /// Handles the reply for `slot`.
+    /// Handles the reply for `tag`.
     pub(in crate::seat) fn on_reply(&mut self, tag: Tag, body: Result<&[u8], Cause>) -> Result<(), Cause> {
         match (&mut self.stage, tag) {
             (Stage::CatchingUp(catch_up), Tag::Look) => {
@@ -246,7 +246,7 @@ impl BucketReader {
                     && subjects > page.total
                 {
                     let more = subjects - page.total;
-                    let why = format!("it holds {more} messages whose subjects are no keys of the bucket");
+                    let why = format!("it holds {more} messages whose subjects are not keys of the bucket");
                     return Err(Cause::Api(ApiError::NotABucket(why)));
                 }
                 self.lister.as_mut().map_or(Ok(()), |lister| lister.on_reply(page))
@@ -293,7 +293,7 @@ impl BucketReader {
         }
     }
 
-    /// Goes on after a step of following the bucket, or lists it.
+    /// Continues after a step of catching up, or lists the bucket.
     fn step(&mut self, step: Result<(), Uncacheable>) {
         match step {
             Ok(()) => {}
@@ -355,7 +355,7 @@ impl BucketReader {
                 None => Step::Waiting,
                 Some(Listed { keys, is_last, mean_bytes, last_sequence, last_at, state, place }) => {
                     self.expect_values_of(mean_bytes);
-                    // What is listed later may be newer, and is never older.
+                    // Later parts of the list may be newer, and are never older.
                     if self.state.is_none() {
                         self.as_of = AsOf { sequence: last_sequence, at: last_at };
                         self.state = state;
@@ -431,7 +431,7 @@ impl BucketReader {
         self.value_bytes = self.value_bytes.max(mean);
     }
 
-    /// Tells the keys of the index behind `after`, and their values if they are wanted.
+    /// Returns the keys of the cache after `after` from now on, with their values if `with_values`.
     pub(in crate::seat) fn tell(&mut self, after: Option<&str>, with_values: bool) {
         match mem::replace(&mut self.stage, Stage::Picking(Vec::new(), true)) {
             Stage::CatchingUp(catch_up) => {
@@ -452,8 +452,8 @@ impl BucketReader {
             }
     }
 
-    /// Says which of the keys that were listed to read: those that concern the question, in order, at most so many and
-    /// the one behind them. Look-alikes stay together.
+    /// Chooses which of the listed keys to read: those that the query is about, in order, at most `at_most` and the one
+    /// after them. Keys that look alike stay together.
     pub(in crate::seat) fn pick(&mut self, at_most: usize, concerns: impl Fn(&str) -> bool) {
         let Stage::Picking(listed, is_last) = &mut self.stage else { return };
         let is_last = *is_last;
@@ -527,7 +527,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_picked_ends_with_the_key_behind_it_and_keeps_look_alikes_together() {
+    fn what_is_picked_ends_with_the_key_after_it_and_keeps_look_alikes_together() {
         let picked = |after, at_most| {
             let mut reader = BucketReader::new(Bucket::Needs, None, after, None, None, Rc::default());
             let keys = ["a", "b", "b", "b", "c", "d"];

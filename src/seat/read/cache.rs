@@ -1,8 +1,8 @@
 //! Per-bucket cache of keys, revisions, times and short values.
 //!
-//! A cache speaks of the time up to which its bucket has been followed. It is never answered from as it is: whoever
-//! uses it follows the bucket to its end first (`catch_up.rs`). One question at a time has it, the others wait; so a
-//! bucket is kept once, however many ask. All caches together have one bound, counted in what their keys really take.
+//! A cache is valid up to a sequence. A query must catch up with the bucket before it reads the cache (`catch_up.rs`).
+//! A cache is leased to one query at a time and the others wait, so a bucket is kept in memory once. One bound holds for
+//! all caches together; it counts the memory that their keys take.
 
 use super::value_reader::is_nameable;
 use crate::seat::limits::{
@@ -52,7 +52,7 @@ impl Standing {
     }
 }
 
-/// How many of the newest writes are at hand.
+/// How many of the newest writes are kept at hand.
 const NEWEST: usize = 8;
 
 /// A cached key.
@@ -96,10 +96,10 @@ pub(in crate::seat) fn words(at: OffsetDateTime) -> String {
     at.format(&Rfc3339).expect("a time that was read from four digits of a year")
 }
 
-/// A key as an index keeps it: there may be hundreds of thousands, so it is small, and one allocation.
+/// A key in a cache. There may be hundreds of thousands, so it is small and one allocation.
 #[derive(Debug)]
 struct Kept {
-    /// The key, and behind it the value.
+    /// The key, followed by the value.
     text: Box<[u8]>,
     key_length: u32,
     has_value: bool,
@@ -109,8 +109,8 @@ struct Kept {
     at: i64,
 }
 
-/// What a key takes in the tree beside its text: its own size, and a third again, since the nodes are not full.
-const BESIDE_THE_TEXT: usize = size_of::<Kept>() * 3 / 2;
+/// What a key takes in the tree besides its text: its own size and half as much again, because the nodes are not full.
+const BESIDES_THE_TEXT: usize = size_of::<Kept>() * 3 / 2;
 
 impl Kept {
     fn new(key: &str, standing: Standing, value: Option<&[u8]>) -> Self {
@@ -140,7 +140,7 @@ impl Kept {
 
     /// How many bytes it takes: an allocation has eight of its own, and comes in steps of sixteen.
     fn bytes(&self) -> usize {
-        BESIDE_THE_TEXT + (self.text.len() + 8).next_multiple_of(16).max(32)
+        BESIDES_THE_TEXT + (self.text.len() + 8).next_multiple_of(16).max(32)
     }
 }
 
@@ -188,14 +188,14 @@ pub(in crate::seat) struct BucketCache {
     keys: BTreeSet<Kept>,
     /// How many bytes its keys take.
     bytes: usize,
-    /// From so many bytes on values are not kept.
+    /// Above this many bytes values are not kept.
     room_for_values: usize,
-    /// The state of the bucket that it is known to be the whole of.
+    /// The last state of the bucket in which the cache was proven to be complete.
     pub(in crate::seat) proven: Option<State>,
-    /// Sequences from which the bucket was followed on though the newest write up to there was no longer there: whether
-    /// what is known of the time before still holds is to be looked at.
+    /// Sequences after which reading continued although the newest write up to there was gone. What is known up to there
+    /// is to be checked.
     pub(in crate::seat) unproven: Vec<u64>,
-    /// How many bytes of messages to ask for at a time; 0 if that is not known.
+    /// How many bytes of messages to request at a time; 0 if unknown.
     pub(in crate::seat) pace: usize,
 }
 
@@ -205,7 +205,7 @@ impl BucketCache {
         self.up_to
     }
 
-    /// The newest writes that are known, a few of them, the oldest first.
+    /// A few of the newest known writes, the oldest first.
     pub(in crate::seat) const fn newest(&self) -> &VecDeque<Write> {
         &self.newest
     }
@@ -215,7 +215,7 @@ impl BucketCache {
         self.keys.len() as u64
     }
 
-    /// Whether it knows more keys than a bucket that is followed may have.
+    /// Whether it has more keys than a cached bucket may have.
     pub(in crate::seat) fn is_too_large(&self) -> bool {
         self.keys.len() > MAX_CACHED_KEYS
     }
@@ -226,8 +226,8 @@ impl BucketCache {
         *self = BucketCache { created, up_to, room_for_values, pace, ..BucketCache::default() };
     }
 
-    /// Forgets every key if it speaks of another bucket than one made at this time, which holds messages of the
-    /// sequences from `first` to `last`. It is not told apart from one that was restored from a copy.
+    /// Clears the cache if it cannot be of a bucket that was created at this time and holds the sequences from `first`
+    /// to `last`. A bucket that was restored from a backup is not noticed here.
     pub(in crate::seat) fn fit(&mut self, created: &str, first: u64, last: u64) {
         if self.created != created || self.up_to > last || first > self.up_to {
             created.clone_into(&mut self.created);
@@ -254,7 +254,7 @@ impl BucketCache {
         }
     }
 
-    /// There is nothing more up to this sequence: what was written there is gone.
+    /// Nothing is left up to this sequence: what was written there is gone.
     pub(in crate::seat) const fn skip_to(&mut self, sequence: u64) {
         self.up_to = sequence;
     }
@@ -272,7 +272,7 @@ impl BucketCache {
         Some(Write { key: newest.key().to_owned(), standing: newest.standing() })
     }
 
-    /// The keys behind `after` in their order, and what is known of each: with its value, if that is wanted.
+    /// The keys after `after` in order, each with its last write and, if `with_values`, its cached value.
     pub(in crate::seat) fn entries_after(
         &self,
         after: Option<&str>,
@@ -290,7 +290,7 @@ impl BucketCache {
 #[derive(Debug, Default)]
 pub(in crate::seat) struct CacheStore {
     caches: RefCell<BTreeMap<Bucket, Place>>,
-    /// With which key, and at which offset, a page began of the list of a bucket that has several.
+    /// The first key and the offset of a page, for a bucket whose list has several pages.
     offsets: RefCell<BTreeMap<Bucket, (String, usize)>>,
     /// The buckets that cannot be cached, and why.
     uncacheable: RefCell<BTreeMap<Bucket, &'static str>>,
@@ -300,7 +300,7 @@ pub(in crate::seat) struct CacheStore {
 #[derive(Debug)]
 enum Place {
     Kept(Box<BucketCache>),
-    /// Somebody has it. It took so many bytes when they last said so.
+    /// A query has it. Its size when it was last reported, in bytes.
     Leased(usize),
 }
 
@@ -333,12 +333,12 @@ impl CacheStore {
         self.caches.borrow_mut().retain(|_, place| matches!(place, Place::Leased(_)));
     }
 
-    /// Notes that a page of the bus's list of `bucket` began with the key `first` at this offset.
+    /// Notes that a page of the server's list of `bucket` began with the key `first` at this offset.
     pub(in crate::seat) fn note_offset(&self, bucket: Bucket, first: String, offset: usize) {
         self.offsets.borrow_mut().insert(bucket, (first, offset));
     }
 
-    /// Where the key behind `after` may be in the bus's list of `bucket`.
+    /// An offset in the server's list of `bucket` that is near the key after `after`.
     pub(in crate::seat) fn offset_near(&self, bucket: Bucket, after: &str) -> usize {
         let offsets = self.offsets.borrow();
         offsets.get(&bucket).filter(|(first, _)| first.as_str() <= after).map_or(0, |(_, offset)| *offset)
@@ -418,7 +418,7 @@ mod tests {
         let lease = store.lease(Bucket::Needs).unwrap();
         assert_eq!((lease.cache.up_to(), lease.cache.len()), (4, 1));
         store.clear();
-        assert!(store.lease(Bucket::Needs).is_none(), "what somebody has stays theirs");
+        assert!(store.lease(Bucket::Needs).is_none(), "a leased cache is not leased again");
         drop(lease);
         assert!(!store.is_empty());
         store.clear();
@@ -437,7 +437,7 @@ mod tests {
         let mut needs = store.lease(Bucket::Needs).unwrap();
         assert!(fill(&mut needs, 30_000), "some 31 MiB");
         let mut applied = store.lease(Bucket::Applied).unwrap();
-        assert!(!fill(&mut applied, 30_000), "beside what somebody has there is no room for it");
+        assert!(!fill(&mut applied, 30_000), "next to the leased cache there is no room for it");
         drop(needs);
         assert!(applied.make_room(), "what nobody has makes room");
         drop(applied);
@@ -478,14 +478,14 @@ mod tests {
             entry.found(Bucket::Needs, &key)?.message().map(|message| message.value.clone())
         };
         cache.take("a", standing(1), Some(b"one"));
-        assert_eq!((found(&cache), cache.bytes), (Some(b"one".to_vec()), BESIDE_THE_TEXT + 32));
+        assert_eq!((found(&cache), cache.bytes), (Some(b"one".to_vec()), BESIDES_THE_TEXT + 32));
         cache.take("a", standing(2), Some(b""));
-        assert_eq!((found(&cache), cache.bytes), (Some(Vec::new()), BESIDE_THE_TEXT + 32));
+        assert_eq!((found(&cache), cache.bytes), (Some(Vec::new()), BESIDES_THE_TEXT + 32));
         cache.take("a", standing(3), Some(&[b'x'; 1000]));
-        assert_eq!(cache.bytes, BESIDE_THE_TEXT + 1024);
+        assert_eq!(cache.bytes, BESIDES_THE_TEXT + 1024);
         cache.take("a", standing(3), Some(&[b'x'; MAX_CACHED_VALUE_BYTES + 1]));
         assert_eq!(found(&cache), None, "a long value is read when it is asked for");
-        assert_eq!(cache.bytes, BESIDE_THE_TEXT + 32);
+        assert_eq!(cache.bytes, BESIDES_THE_TEXT + 32);
         cache.take("a", Standing { deleted: true, ..standing(4) }, Some(b""));
         let (_, entry) = cache.entries_after(None, true).next().unwrap();
         let at = "1970-01-01T00:00:00Z".to_owned();

@@ -1,16 +1,18 @@
 //! Brings a cached bucket up to date.
 //!
-//! A look at the stream says how far there is to go. Then everything behind what is known is read, in parts: each
-//! message names the one before it, so what has come is known to have no gap, and is kept even if the rest never comes.
-//! Then another look must show that nothing was written since, as many messages as there are keys, and the oldest of
-//! them: keys expire and are purged without a write. Then the index is what the bucket holds.
+//! 1. Stream info gives the last sequence.
+//! 2. All messages after the cached sequence are fetched, in parts. Each message names the one before it, so a part
+//!    has no gap. What arrived is kept even if the rest never arrives.
+//! 3. Stream info again: if nothing was written since, there are as many messages as cached keys, and the oldest message
+//!    is the oldest cached one, then the cache is complete. Keys expire and are purged without a write, so the sequence
+//!    alone does not show that.
 //!
-//! A bucket may have been restored from a copy, and written since; no number of the stream tells. But then all that is
-//! known of the time after the copy was made is wrong, and so the newest write that is known and was not written over
-//! since is not there, or another one is behind it. So each part begins with the newest writes that are known. If the
-//! newest of them that was not written over since is among those that come, and nothing else of that time, the rest
-//! holds. If none of them is left, the newest that is, of all that was known, is looked for at the end of the read. Where
-//! something is amiss all is read again from the start.
+//! A bucket may have been restored from a backup and written since; no number of the stream tells. But then everything
+//! that the cache has of the time after the backup is wrong: the newest cached write whose key was not written since
+//! is missing, or has another one after it. So each part begins with the newest cached writes. If the newest of them that
+//! was not overwritten is among those that arrive, and nothing else of that time, the rest of the cache is right. If none
+//! of them is left, the newest cached write that still exists is looked for at the end of the read. If anything does
+//! not fit, everything is read again from the start.
 
 use super::cache::{Entry, Lease, Standing, Write, read_time};
 use crate::seat::call::{Budget, Call, Cost, Tag};
@@ -30,13 +32,12 @@ use std::time::Duration;
 /// milliseconds in a large bucket that was often written.
 const PART_MESSAGES: usize = 8000;
 
-/// A bucket with more bytes, or more bytes a message, is not followed: it would take too long.
+/// A bucket with more bytes, or more bytes per message, is not cached: reading it takes too long.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_MEAN_BYTES: u64 = 4 * 1024;
 
-/// How often something is tried again: because the bucket did not hold still for as long as a read takes, since the
-/// replying server does not know the newest writes yet (in a cluster any server that has a copy may answer), or since
-/// what was read is not what the bucket holds.
+/// How often a step is tried again: because the bucket kept changing, because the replying server does not know the newest
+/// writes yet (in a cluster any server with a copy may reply), or because what was read is not what the bucket holds.
 const MAX_TRIES: u32 = 8;
 
 /// A cache that is being brought up to date.
@@ -58,10 +59,10 @@ enum Stage {
     Looking,
     ToRead,
     Reading,
-    /// Nothing came behind what is known, though more was written: is it gone?
+    /// Nothing came after the cached sequence, although more was written: asking whether it is gone.
     ToAsk,
     Asking,
-    /// Looking for the newest that is left of what was known.
+    /// Looking for the newest cached write that still exists.
     ToCheck,
     Checking,
     AtTheEnd,
@@ -70,10 +71,10 @@ enum Stage {
 /// A part that is being read.
 #[derive(Debug, Default)]
 struct PartUnderWay {
-    /// Up to where the bucket was known when it was asked for.
+    /// The cached sequence when the part was requested.
     base: u64,
-    /// The newest writes up to there: nothing else may come of the time before, and what is missing of them must have
-    /// been written over.
+    /// The newest cached writes up to there. Nothing else may come of the time before, and those that are missing must
+    /// have been overwritten.
     snapshot: Vec<Write>,
     /// The sequence of the newest of them that has come; 0 if none has.
     met: u64,
@@ -83,12 +84,12 @@ struct PartUnderWay {
     came: u64,
     /// When the first one came.
     begun: Duration,
-    /// What comes is of another bucket than what was known.
+    /// What comes does not fit what was cached.
     is_other: bool,
 }
 
 impl PartUnderWay {
-    /// Whether the newest write that was known has come, or none was.
+    /// Whether the newest cached write has come, or nothing was cached.
     fn has_met_the_newest(&self) -> bool {
         self.snapshot.last().is_none_or(|newest| newest.standing.sequence == self.met)
     }
@@ -103,7 +104,7 @@ pub(in crate::seat) enum Uncacheable {
     ForAWhile(&'static str),
 }
 
-/// How a step went. The outer error ends the question, or says why a read in bulk was of no use.
+/// How a step went. The outer error ends the query, or says why a bulk read was useless.
 type Step = Result<(), Uncacheable>;
 
 impl CatchUp {
@@ -205,11 +206,11 @@ impl CatchUp {
             return self.start_again();
         }
         self.stage = Stage::ToRead;
-        // The first look of all is no other try.
+        // The first look is not another try.
         if before.is_some() { self.try_again(Uncacheable::Now) } else { Ok(()) }
     }
 
-    /// Whether the index, which knows all up to the last write, is what the bucket holds.
+    /// Whether the cache, which has everything up to the last write, is what the bucket holds.
     fn is_whole(&self, before: Option<&StreamInfo>) -> bool {
         let (cache, Some(look)) = (&self.lease.cache, &self.look) else { return false };
         let state = &look.state;
@@ -238,7 +239,7 @@ impl CatchUp {
         if self.tries > MAX_TRIES { Err(uncacheable) } else { Ok(()) }
     }
 
-    /// Takes the answer to the question whether there is anything behind what is known.
+    /// Handles the reply to the question whether anything exists after the cached sequence.
     pub(in crate::seat) fn asked(&mut self, body: &[u8]) -> Result<Step, Cause> {
         if self.stage != Stage::Asking {
             return Ok(Ok(()));
@@ -253,7 +254,7 @@ impl CatchUp {
         Ok(Ok(()))
     }
 
-    /// Takes a part of what was written, which came at the time `now`. The error says why it is of no use.
+    /// Handles a part, which came at `now`. The error says why it is useless.
     pub(in crate::seat) fn on_part(&mut self, part: Part, now: Duration) -> Result<Step, String> {
         match part {
             Part::Message { after, .. } | Part::End { after, .. } if after != self.part.came => {
@@ -262,7 +263,7 @@ impl CatchUp {
             Part::Message { message, .. } => {
                 let bucket = Kv::new(self.bucket.name());
                 let key = message.subject.strip_prefix(&bucket.subject_prefix());
-                let key = key.ok_or("the stream holds subjects that are no keys")?;
+                let key = key.ok_or("the stream holds subjects that are not keys")?;
                 let standing = Standing::of(&message).ok_or("a message has no time")?;
                 if standing.sequence <= self.part.came {
                     return Err("a message comes twice".to_owned());
@@ -350,7 +351,7 @@ impl CatchUp {
         Ok(())
     }
 
-    /// What is next once all is known that was written, if it is.
+    /// The next step once everything that was written is cached.
     fn go_on(&mut self) {
         if self.lease.cache.up_to() >= self.goal() {
             self.stage = if self.lease.cache.unproven.is_empty() { Stage::ToLook } else { Stage::ToCheck };
@@ -393,7 +394,7 @@ impl CatchUp {
         )
     }
 
-    /// The keys behind `after` in their order, and what is known of each: with its value, if that is wanted.
+    /// The keys after `after` in order, each with its last write and, if `with_values`, its cached value.
     pub(in crate::seat) fn entries_after(
         &self,
         after: Option<&str>,

@@ -1,4 +1,4 @@
-//! The list of a bucket's keys, in their order, from behind a key on: a piece at a time, however many there are.
+//! Lists the keys of a bucket in order, after a given key, one piece at a time.
 //!
 //! The bus gives its list in pages of 100 000 keys, sorted by their bytes, each from an offset on. A place far behind is
 //! found by halving, and remembered for whoever goes on from there. Pages overlap by one key: if that has moved, keys
@@ -23,7 +23,7 @@ pub(in crate::seat) struct Listed {
     /// Sorted by bytes. Keys that are not UTF-8 may look alike and are then repeated. The list of one node also has
     /// the node's token itself, which may or may not be a key: reading it tells.
     pub(in crate::seat) keys: Vec<String>,
-    /// Whether there are no keys behind these.
+    /// Whether there are no keys after these.
     pub(in crate::seat) is_last: bool,
     /// How many bytes a message of the bucket takes on average; 0 if that is not known.
     pub(in crate::seat) mean_bytes: usize,
@@ -33,7 +33,7 @@ pub(in crate::seat) struct Listed {
     pub(in crate::seat) last_at: Option<String>,
     /// The state to compare with later.
     pub(in crate::seat) state: Option<State>,
-    /// Where the piece stands in the bus's list, if that has several pages: its first key, and the offset.
+    /// The place of the piece in the server's list, if that has several pages: its first key and its offset.
     pub(in crate::seat) place: Option<(String, usize)>,
 }
 
@@ -45,7 +45,7 @@ pub(in crate::seat) struct KeyLister {
     /// Keys up to this one have been given, or are not asked for.
     after: Option<String>,
     offset: usize,
-    /// From this offset on the list begins with a key that is not behind `after`, and from `high` on with one that is.
+    /// At this offset the list begins with a key that is not after `after`; at `high` it begins with one that is.
     low: usize,
     high: Option<usize>,
     /// Whether the place has been found.
@@ -60,7 +60,7 @@ pub(in crate::seat) struct KeyLister {
 }
 
 impl KeyLister {
-    /// Lists `bucket` behind `after`, only the keys under the token `node_token` if there is one. It looks at an offset
+    /// Lists `bucket` after `after`, and only the keys of the node `node_token` if there is one. It looks at an offset
     /// first, where the place is likely to be.
     pub(in crate::seat) fn new(
         bucket: Bucket,
@@ -109,7 +109,7 @@ impl KeyLister {
             return self.look_at(0);
         }
         if !self.is_found {
-            // What stands before this page of the run that it begins with is not known.
+            // The keys of the first run that are before this page are not known.
             keys.drain(..if offset > 0 { run_at_beginning(&keys) } else { 0 });
             let is_behind = |key: &String| self.after.as_ref().is_none_or(|after| key > after);
             if offset > 0 && keys.first().is_none_or(is_behind) {
@@ -176,7 +176,7 @@ fn ascii_beginning(key: &str) -> Option<&str> {
     Some(&key[..end])
 }
 
-/// Whether two keys stand in one run.
+/// Whether two keys are in one run.
 fn are_alike(beginning: &str, key: &str) -> bool {
     ascii_beginning(key) == Some(beginning)
 }
@@ -214,7 +214,7 @@ mod tests {
         usize::try_from(body["offset"].as_u64().unwrap()).unwrap()
     }
 
-    /// All that is listed from a bus with pages of so many keys, and how many pages were asked for.
+    /// All keys that are listed from a server with pages of `page` keys, and how many pages were requested.
     fn listed(all: &[Vec<u8>], a_page: usize, after: Option<&str>, hint: usize) -> (Vec<String>, usize) {
         let shown = |key: &Vec<u8>| String::from_utf8_lossy(key).into_owned();
         let mut lister = KeyLister::new(Bucket::Needs, None, after, hint);

@@ -144,7 +144,7 @@ impl Pass {
         }
     }
 
-    /// How many passes in a row restored what another client had changed, if they are so many that it is a contest.
+    /// How many passes in a row restored what another client had changed, if there were enough to call it a contest.
     pub(in crate::seat) fn contest(&self) -> Option<u32> {
         (self.restored >= CONTEST).then_some(self.restored)
     }
@@ -330,7 +330,7 @@ impl Pass {
                 _ => None,
             })
             .collect();
-        // Somebody else's write among them leaves another sequence than so many writes do.
+        // A write of another client among them leaves a higher sequence than our writes alone.
         let written: Vec<u64> = writes.iter().filter_map(|write| write.stored).collect();
         self.settled = match (self.found.take(), written.iter().max()) {
             (found, None) => found.map(Settled::At),
@@ -395,7 +395,7 @@ pub(in crate::seat) fn contest(passes: u32) -> String {
     )
 }
 
-/// The wait after so many passes in a row that restored what another client had changed: nothing at first, then 1 min
+/// The wait after this many passes in a row that restored what another client had changed: nothing at first, then 1 min
 /// doubling to 1 h. Two clients that undo each other's writes would otherwise write without end.
 fn contest_wait(restored: u32) -> Duration {
     match restored.checked_sub(CONTEST) {

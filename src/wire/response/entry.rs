@@ -138,7 +138,7 @@ pub struct MalformedEntry<'a> {
 
 impl<'a> MalformedEntry<'a> {
     /// Reports that `key` is malformed; `written` is the sequence and the time of its last write, if they could be
-    /// read. Of keys that are not UTF-8 several may look the same, so nothing is said of when one was written.
+    /// read. Several keys that are not UTF-8 may look the same, so their times are omitted.
     pub fn new(key: &'a str, malformed: &'a Malformed, written: Option<(u64, &'a str)>) -> Self {
         let written = written.filter(|_| malformed.why != Fault::Bytes);
         MalformedEntry {

@@ -77,7 +77,7 @@ impl Page {
         self.last_place = Some(place.to_owned());
     }
 
-    /// Ends the page behind `place`: there may be more.
+    /// Ends the page after `place`: there may be more.
     pub fn go_on_behind(&mut self, place: &str) {
         self.pass(place);
         self.more = true;

@@ -24,7 +24,7 @@ const STACK_BYTES: usize = 512 * 1024;
 
 static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
 
-/// Looks the name up, dials what it stands for and reads the greeting. Gives the socket and what came behind the line.
+/// Resolves the name, dials its addresses and reads the greeting. Returns the socket and what came after the line.
 ///
 /// Each of the two steps takes at most `within`, also against a server that sends a byte at a time; of several addresses
 /// each gets its share. The error is words for the operator, without the address, which the caller knows.
@@ -110,7 +110,7 @@ fn greet(socket: SocketAddr, within: Duration) -> Result<(TcpStream, Info, Vec<u
             Err(format!("the server closed the connection without a word ({SILENT})"))
         }
         Ended::OutOfTime if line.is_empty() => Err(format!(
-            "the server accepted the connection and said nothing in {} ({SILENT})",
+            "the server accepted the connection and sent nothing in {} ({SILENT})",
             seconds(within)
         )),
         Ended::Closed if line.starts_with(b"INFO") => {
@@ -125,11 +125,11 @@ fn greet(socket: SocketAddr, within: Duration) -> Result<(TcpStream, Info, Vec<u
 
 /// What a silent server may be.
 const SILENT: &str =
-    "it hangs, or speaks TLS first (handshake_first), which is not supported, or is no NATS server";
+    "it hangs, or speaks TLS first (handshake_first), which is not supported, or is not a NATS server";
 
 /// How the reading of a line ended.
 enum Ended {
-    /// With its line end, behind which the rest begins.
+    /// With its line end; the rest begins after it.
     Whole(usize),
     /// [`MAX_GREETING`] bytes came without one.
     Full,
@@ -235,7 +235,7 @@ mod tests {
         });
         assert_eq!(
             result,
-            Err(format!("the server accepted the connection and said nothing in 0.3 s ({SILENT})"))
+            Err(format!("the server accepted the connection and sent nothing in 0.3 s ({SILENT})"))
         );
         assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(2), "{took:?}");
     }

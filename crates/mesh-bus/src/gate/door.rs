@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How long the library may take to come in.
 const OPEN: Duration = Duration::from_secs(10);
 
-/// How many may stand at the door at once. Whoever comes then has to try again; the library is told so and gives up,
+/// How many callers may wait at once. Others have to try again; the library is told so and gives up,
 /// and another gate is made.
 const MAX_CALLERS: usize = 16;
 
@@ -27,7 +27,7 @@ pub(super) struct Door {
     secret: String,
 }
 
-/// Someone at the door, and what they have said.
+/// A caller, and what it has sent.
 struct Caller {
     socket: TcpStream,
     words: Vec<u8>,
@@ -83,11 +83,11 @@ impl Door {
     }
 }
 
-/// What somebody at the door says.
+/// What a caller has shown.
 enum Words {
     /// Not enough yet.
     Unfinished,
-    /// The secret; and what came behind the first ping, which is answered.
+    /// The secret; and what came after the first ping, which is answered.
     Right(Vec<u8>),
 }
 

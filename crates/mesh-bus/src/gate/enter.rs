@@ -46,7 +46,7 @@ pub fn enter(
     let mut login = Login { wire, said: Said::new(info) };
     if is_secure {
         if !said.is_empty() {
-            return Err("TLS: the server went on without TLS: somebody may be in between".to_owned());
+            return Err("TLS: the server continued without TLS: the connection may be intercepted".to_owned());
         }
         doing(format!("setting up TLS with {server}"));
         login.wire.secure(tls::session(&server.host, tls)?);
@@ -77,7 +77,7 @@ struct Login {
     said: Said,
 }
 
-/// What it has said.
+/// What the server has sent.
 struct Said {
     from_server: FromServer,
     info: Info,

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// The longest line that is taken for one. The library sends none near it.
 const MAX_LINE_BYTES: usize = 1024 * 1024;
 
-/// The library sent something that is no line of the protocol.
+/// The library sent something that is not a line of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unreadable;
 

@@ -23,10 +23,10 @@ pub const MAX_MESSAGE_BYTES: usize = 65 * 1024 * 1024;
 /// The longest words of an error that are kept.
 const MAX_ERROR_BYTES: usize = 1024;
 
-/// A buffer that grew beyond this is given back after its message.
+/// A buffer that grew beyond this is freed after its message.
 const KEPT_BYTES: usize = 1024 * 1024;
 
-/// Something that the server said which is not for the library.
+/// Something from the server that is not for the library.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Op<'a> {
     /// Its INFO, as JSON.
@@ -48,7 +48,7 @@ pub enum Op<'a> {
 pub struct Taken<'a> {
     /// The subscription's number.
     pub sid: u64,
-    /// The subject, with U+FFFD for bytes that are no UTF-8.
+    /// The subject, with U+FFFD for bytes that are not UTF-8.
     pub subject: Cow<'a, str>,
     /// Where an answer is to go.
     pub reply: Option<Cow<'a, str>>,
@@ -102,7 +102,7 @@ const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// The line end behind a body.
+/// The line end after a body.
 const END: usize = 2;
 
 impl FromServer {
@@ -128,7 +128,7 @@ impl FromServer {
         Ok(())
     }
 
-    /// Takes bytes of a message's headers and body; gives what lies behind them.
+    /// Takes bytes of a message's headers and body; returns what comes after them.
     fn payload<'a>(
         &mut self,
         head: Head,
@@ -154,7 +154,7 @@ impl FromServer {
         rest
     }
 
-    /// Takes a line, or the beginning of one; gives what lies behind it.
+    /// Takes a line, or the beginning of one; returns what comes after it.
     fn line<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -201,7 +201,7 @@ impl FromServer {
 }
 
 impl Head {
-    /// Reads `<op> <subject> <sid> [reply] [#headers] <#bytes>`, whose first word has so many bytes.
+    /// Reads `<op> <subject> <sid> [reply] [#headers] <#bytes>`, whose first word has `word` bytes.
     fn parse(line: &[u8], op: usize, has_headers: bool) -> Result<Head, Broken> {
         let broken = || {
             let shown = &line[..line.len().min(120)];

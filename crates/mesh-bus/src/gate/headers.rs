@@ -26,7 +26,7 @@ fn is_continuation(line: &str) -> bool {
 }
 
 /// What the library can read of a block that it cannot: the version line and every line with a colon, with U+FFFD for
-/// bytes that are no UTF-8.
+/// bytes that are not UTF-8.
 pub fn readable_part(block: &[u8]) -> String {
     let text = String::from_utf8_lossy(block);
     let mut lines = text.lines();

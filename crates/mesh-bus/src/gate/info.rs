@@ -3,7 +3,7 @@
 use crate::config::address::Address;
 use serde::Deserialize;
 
-/// How much of what a stranger said is quoted, in bytes.
+/// How much of an unknown greeting is quoted, in bytes.
 const MAX_QUOTE: usize = 60;
 
 /// How many addresses of one INFO are looked at.
@@ -53,7 +53,7 @@ pub struct Cluster {
 }
 
 impl Info {
-    /// Reads a server's first line. The error is words for the operator; what the server said is in them only with its
+    /// Reads a server's first line. The error is words for the operator; the server's own text is in them only with its
     /// control bytes escaped.
     pub fn greeting(line: &[u8]) -> Result<Info, String> {
         let line = line.trim_ascii_end();
@@ -89,9 +89,9 @@ impl Info {
     }
 }
 
-/// What is said of a line that is none of a nats-server.
+/// The error for a greeting that is not that of a nats-server.
 pub(super) fn stranger(line: &[u8]) -> String {
-    format!("this is not a NATS server: it said {}", quote(line))
+    format!("this is not a NATS server: it sent {}", quote(line))
 }
 
 /// The beginning of bytes from outside, as a message may show it.
@@ -134,9 +134,9 @@ mod tests {
     #[test]
     fn what_is_no_server_for_clients_is_said() {
         for (line, words) in [
-            (&b"SSH-2.0-OpenSSH_9.2\r\n"[..], r#"this is not a NATS server: it said "SSH-2.0-OpenSSH_9.2""#),
-            (b"\x1b[\xff\"\n", r#"this is not a NATS server: it said "\x1b[\xff\"""#),
-            (b"INFORMATION\r\n", r#"this is not a NATS server: it said "INFORMATION""#),
+            (&b"SSH-2.0-OpenSSH_9.2\r\n"[..], r#"this is not a NATS server: it sent "SSH-2.0-OpenSSH_9.2""#),
+            (b"\x1b[\xff\"\n", r#"this is not a NATS server: it sent "\x1b[\xff\"""#),
+            (b"INFORMATION\r\n", r#"this is not a NATS server: it sent "INFORMATION""#),
             (
                 b"-ERR 'maximum connections exceeded'\r\n",
                 r#"the server turns clients away: "\'maximum connections exceeded\'""#,

@@ -33,7 +33,7 @@ struct Connect<'a> {
     sig: Option<String>,
 }
 
-/// The line with which `client` introduces itself to a server that gave this nonce. Files are read anew.
+/// The line with which `client` introduces itself to a server that gave this nonce. Files are read again.
 pub(super) fn line(client: &str, tls: bool, auth: &Auth, nonce: &str) -> Result<String, String> {
     let mut connect = Connect {
         verbose: false,

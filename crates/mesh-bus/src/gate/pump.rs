@@ -110,7 +110,7 @@ impl Pump {
             Ok(()) => {
                 self.serve(&mut library, &mut flow).unwrap_or_else(|fault| End::Broke(self.explain(&fault)))
             }
-            Err(_) => End::Broke("the client library said what nobody understands".to_owned()),
+            Err(_) => End::Broke("the client library sent a line of no known kind".to_owned()),
         };
         let Pump { wire, events, .. } = self;
         // The server sees the end at once, whatever the library still does.
@@ -152,7 +152,7 @@ impl Pump {
                     Ok(0) => return Ok(End::Broke("the client library has ended the connection".to_owned())),
                     Ok(count) => {
                         flow.from_library.feed(&chunk[..count], flow.to_server.end()).map_err(|_| {
-                            Fault::Words("the client library said what nobody understands".to_owned())
+                            Fault::Words("the client library sent a line of no known kind".to_owned())
                         })?;
                     }
                     Err(error) if is_for_later(&error) => {}
@@ -258,7 +258,7 @@ const fn words_of(note: Note) -> (usize, &'static str) {
     match note {
         Note::Subject => (
             0,
-            "a message came with a subject that is too long, or holds white space or bytes that are no UTF-8: it is shown with escapes",
+            "a message came with a subject that is too long, or holds white space or bytes that are not UTF-8: it is shown with escapes",
         ),
         Note::Headers => (1, "a message came with headers that cannot be read: they were left out"),
         Note::Line => (2, "the server sent a line of no known kind: it was left out"),
@@ -281,7 +281,7 @@ impl Report {
 }
 
 impl Flow {
-    /// The server's own words for the end, if it has just said some.
+    /// The server's own reason for the end, if it has just sent one.
     fn reason(&mut self) -> Option<String> {
         let (_, words) = self.last_error.take().filter(|(at, _)| at.elapsed() < REASON_AGE)?;
         Some(format!("the server closed the connection: {words:?}"))

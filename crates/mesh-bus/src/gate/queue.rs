@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Write};
 
-/// A queue that is this full takes no more from the other side: what is behind it waits in the kernel, and then at the
+/// A queue that is this full takes no more from the other side: the rest waits in the kernel, and then at the
 /// sender.
 pub(super) const FULL_BYTES: usize = 1024 * 1024;
 

@@ -9,7 +9,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{AlertDescription, CertificateError, ClientConfig, ClientConnection, Error, crypto};
 use std::sync::Arc;
 
-/// A session that has not begun, with a server whose certificate has to be for `host`. The files are read anew.
+/// A session that has not begun, with a server whose certificate has to be for `host`. The files are read again.
 pub(super) fn session(host: &str, tls: &Tls) -> Result<ClientConnection, String> {
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| format!("TLS: no certificate can be for the name {host:?}: use another in --server"))?;

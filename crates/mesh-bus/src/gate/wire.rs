@@ -49,7 +49,7 @@ impl Wire {
         self.tls.as_ref().is_some_and(|session| session.wants_write())
     }
 
-    /// Takes what has come, and gives all of it to `look`: nothing is left behind in the session, since the socket would
+    /// Takes what has come, and gives all of it to `look`: nothing is left in the session, because the socket would
     /// not become ready for it again. `false`: the server has closed the connection.
     pub(super) fn read<E: From<io::Error>>(
         &mut self,

@@ -28,7 +28,7 @@ fn absent_needs_are_told_from_empty_ones() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn what_is_wrong_in_an_assignment_is_told_with_its_place() {
     for (from, to, what) in [
         (r#""needs":"#, r#""need":"#, "need: unknown field; nearest known: needs"),
         (r#""bytes":32"#, r#""bytes":8"#, "needs[1].make.bytes: 8 is not from 16 to 1024"),

@@ -32,7 +32,7 @@ fn a_keyword_that_nothing_holds_is_refused() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn what_is_wrong_in_a_schema_is_told_with_its_place() {
     let rules = r#"{"type":"object","properties":{"pool":{"type":"integer","minimum":1,"maximum":9},"tags":{"type":"array","items":{"type":"string","maxLength":2},"maxItems":2},"mode":{"enum":["a",1]},"flag":{"const":true}},"additionalProperties":false,"required":["pool"]}"#;
     assert!(problems(rules, r#"{"pool":9,"tags":["é2"],"mode":1.0,"flag":true}"#).is_empty());
     assert_eq!(problems(rules, "{}"), ["has no pool"]);
