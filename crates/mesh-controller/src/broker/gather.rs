@@ -2,12 +2,12 @@
 
 use crate::broker::users::{Accounts, Body, ModuleAccount, Role};
 use crate::identity::Signer;
-use crate::store::{Error, Moment, Store, identity, inventory, time_of};
+use crate::store::{Error, Moment, Store, identity, inventory, nodes, time_of};
 use mesh_daemon::time::rfc3339;
 use mesh_model::json::Read as _;
 use mesh_model::keys::BusKey;
 use mesh_model::manifest::Manifest;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 const DAY: Moment = Duration::from_secs(24 * 60 * 60).as_millis() as Moment;
@@ -43,8 +43,10 @@ pub fn accounts(store: &Store, signer: &Signer, at: Moment) -> Result<Accounts, 
             accounts.modules.insert((account.node, account.module), of);
         }
     }
-    accounts.nodes =
-        identity::node_keys(store.identity())?.into_iter().map(|keys| (keys.node, keys.bus)).collect();
+    let known: BTreeSet<String> = nodes::all(store.inventory())?.into_iter().map(|node| node.name).collect();
+    // A node that was removed lets nobody in, also where its keys are still to go.
+    let keys = identity::node_keys(store.identity())?.into_iter().filter(|keys| known.contains(&keys.node));
+    accounts.nodes = keys.map(|keys| (keys.node, keys.bus)).collect();
     for at in [at.saturating_sub(DAY), at] {
         let day = day(at);
         let key = signer.joiner(&day).public_key().parse().map_err(Error::Broken)?;

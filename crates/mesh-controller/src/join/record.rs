@@ -22,8 +22,8 @@ pub fn of(mesh: &identity::Mesh, node: &nodes::Node, keys: &identity::NodeKeys) 
     }
 }
 
-/// Writes down the records that differ from what was sent, as intended under that fence; how many those are. Records of
-/// nodes that are gone are to be deleted.
+/// Writes down the records of nodes whose keys are not those that were sent, as intended under that fence; how many those
+/// are. What an operator changed of a node waits for a push, and so does a node that is gone.
 pub fn refresh(store: &mut Store, signer: &Signer, fence: u64, at: Moment) -> Result<usize, Error> {
     let mesh = identity::expect_mesh(store.identity())?;
     let all: BTreeMap<String, nodes::Node> =
@@ -36,14 +36,9 @@ pub fn refresh(store: &mut Store, signer: &Signer, fence: u64, at: Moment) -> Re
         let key = name::encode(&node.name);
         let record = of(&mesh, node, &keys);
         let before = sent.remove(&key);
-        if !before.as_ref().is_some_and(|before| says(before, &mesh, &record)) {
+        if !before.as_ref().is_some_and(|before| has_keys(before, &mesh, &record)) {
             let envelope = signer.sign(PayloadType::Node, &record)?;
             intended.push(row(&node.name, key, Some(envelope.to_bytes()), before.as_ref(), fence));
-        }
-    }
-    for (key, gone) in sent {
-        if gone.value.is_some() {
-            intended.push(row(&gone.node, key, None, Some(&gone), fence));
         }
     }
     if intended.is_empty() {
@@ -60,9 +55,13 @@ pub fn refresh(store: &mut Store, signer: &Signer, fence: u64, at: Moment) -> Re
     Ok(intended.len())
 }
 
-fn says(sent: &sent::Sent, mesh: &identity::Mesh, record: &NodeRecord) -> bool {
+fn has_keys(sent: &sent::Sent, mesh: &identity::Mesh, record: &NodeRecord) -> bool {
     let envelope = sent.value.as_deref().and_then(|value| Envelope::parse(value).ok());
-    envelope.and_then(|envelope| envelope.open(PayloadType::Node, &mesh.key).ok()).as_ref() == Some(record)
+    let sent: Option<NodeRecord> =
+        envelope.and_then(|envelope| envelope.open(PayloadType::Node, &mesh.key).ok());
+    sent.is_some_and(|sent| {
+        (sent.epoch, &sent.bus, &sent.sealing) == (record.epoch, &record.bus, &record.sealing)
+    })
 }
 
 fn row(

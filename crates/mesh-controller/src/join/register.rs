@@ -5,6 +5,7 @@ use crate::join::judge::{Known, Refusal, Verdict, judge};
 use crate::store::{Change, Error, Moment, Store, acts::Act, identity, nodes};
 use mesh_model::join::{Answer, Proven, Request};
 use mesh_model::json::{Json, Read as _};
+use mesh_model::keys::BusKey;
 use mesh_model::signed::PayloadType;
 use rusqlite::Connection;
 use serde::Serialize;
@@ -101,7 +102,7 @@ fn judged<'r>(
     let token = identity::token(connection, request.token())?;
     let node = token.as_ref().map_or("", |token| token.node.as_str());
     let keys = identity::keys_of(connection, node)?;
-    let owner = identity::owner_of(connection, request.bus())?;
+    let owner = owner(connection, request.bus())?;
     let known = Known {
         mesh,
         token: token.as_ref(),
@@ -111,6 +112,15 @@ fn judged<'r>(
         at,
     };
     Ok(judge(request, known))
+}
+
+/// Whose a key is or was. Two accounts with one key would keep the server from taking any.
+fn owner(connection: &Connection, key: &BusKey) -> Result<Option<(String, bool)>, Error> {
+    if let Some(node) = identity::owner_of(connection, key)? {
+        return Ok(Some(node));
+    }
+    let account = identity::accounts(connection)?.into_iter().find(|account| account.key == *key);
+    Ok(account.map(|account| (format!("the account {} {}", account.module, account.node), true)))
 }
 
 fn one(

@@ -40,7 +40,7 @@ const RENEW: Duration = crate::store::lease::RENEW;
 const SURE: Duration = Duration::from_secs(10);
 
 /// How often the store is asked whether a command has changed it. A command that is in a hurry sends HUP.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(250);
 
 /// How long giving back the lease may take.
 const LAST: Duration = Duration::from_secs(2);

@@ -98,16 +98,52 @@ pub fn try_connect(server: &Server, pair: &KeyPair, inbox: &str) -> Result<Clien
     })
 }
 
+/// Registers the keys of nodes as if they had joined.
+pub fn register(store: &mut Store, nodes: &[(String, Machine)]) {
+    let change = store.change_inventory(&act("join")).unwrap();
+    for (node, _) in nodes {
+        store::nodes::add(&change, node, false, None, None).unwrap();
+    }
+    change.commit().unwrap();
+    let change = store.change_identity(&act("join")).unwrap();
+    for (node, machine) in nodes {
+        let keys = store::identity::NodeKeys {
+            node: node.clone(),
+            epoch: 1,
+            bus: machine.bus.public_key().parse().unwrap(),
+            sealing: machine.sealing.public_key().parse().unwrap(),
+            token: "t".into(),
+            joined: now(),
+            address: None,
+            arch: None,
+            facts: "{}".into(),
+        };
+        store::identity::put_node_keys(&change, &keys).unwrap();
+    }
+    change.commit().unwrap();
+}
+
+/// That many nodes with keys.
+pub fn nodes(count: usize) -> Vec<(String, Machine)> {
+    (0..count).map(|number| (format!("node-{number:04}"), Machine::new())).collect()
+}
+
 impl Mesh {
     pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// One with nodes that have joined.
+    pub fn with(nodes: &[(String, Machine)]) -> Self {
         let (folder, paths, mut store) = store();
+        register(&mut store, nodes);
         let keys = folder.path().join("keys");
         let signer = identity::open(&store).unwrap();
         let made = broker::users(&mut store, &signer, Some(&keys), &act("broker users")).unwrap();
         let mesh = Mesh { server: server_with(&made.text), folder, paths, keys };
         let administrator = mesh.role("administrator", "_INBOX");
         for bucket in BUCKETS {
-            administrator.create_bucket(bucket, &json!({}));
+            administrator.create_bucket(bucket, &json!({"allow_rollup_hdrs": false, "allow_direct": true}));
         }
         mesh
     }
