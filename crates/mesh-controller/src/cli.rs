@@ -6,6 +6,7 @@
 
 mod acts;
 mod assign;
+mod broker;
 mod bus;
 mod completion;
 mod context;
@@ -22,10 +23,12 @@ mod plan;
 mod push;
 mod seats;
 mod secret;
+mod serve;
 mod settings;
 mod show;
 mod status;
 mod terminal;
+mod token;
 
 use argh::{ArgsInfo, FromArgs};
 use mesh_bus::config::environment;
@@ -80,6 +83,9 @@ enum Command {
     Seats(seats::Seats),
     Declare(declare::Declare),
     Acts(acts::Acts),
+    Token(token::TokenCommand),
+    Broker(broker::BrokerCommand),
+    Serve(serve::Serve),
     Operator(operator::OperatorCommand),
     Identity(identity::Identity),
     Migrate(migrate::Migrate),
@@ -154,6 +160,9 @@ impl Command {
             Command::Seats(command) => command.run(environment),
             Command::Declare(command) => command.run(environment),
             Command::Acts(command) => command.run(environment),
+            Command::Token(command) => command.run(environment),
+            Command::Broker(command) => command.run(environment),
+            Command::Serve(command) => command.run(environment),
             Command::Operator(command) => command.run(environment),
             Command::Identity(command) => command.run(environment),
             Command::Migrate(command) => command.run(environment),

@@ -14,6 +14,7 @@ pub mod joins;
 pub mod loader;
 pub mod machine;
 pub mod mirror;
+pub mod reads;
 pub mod task;
 pub mod wire;
 pub mod work;
@@ -73,7 +74,6 @@ fn prepare(started: Started, settings: Settings) -> Result<impl FnOnce() -> Exit
     let id = nuid::next().to_string();
     let loader = Loader {
         file: users_file.unwrap_or_else(|| paths.identity.with_file_name("users.conf")),
-        seed: paths.identity.with_file_name("sentinel.nk"),
         reload,
         connection: started.connection.clone(),
         signer: identity::open(&store)?,

@@ -1,5 +1,7 @@
 //! What somebody who broke into one node can do on the bus with its account: nothing to any other node.
 
+#![allow(clippy::print_stdout, reason = "figures are for who runs it")]
+
 mod support;
 
 use mesh_controller::store::lease;
@@ -153,8 +155,8 @@ fn nobody_freezes_the_accounts() {
     let join =
         |machine: &Machine| client.request("mesh-controller.join", machine.request(&token), WAIT).unwrap();
     for role in ["controller", "seat", "reader"] {
-        let taken = Machine { bus: mesh.seed(role), ..Machine::new() };
-        let answer = join(&taken);
+        let theirs = Machine { bus: mesh.seed(role), ..Machine::new() };
+        let answer = join(&theirs);
         assert_eq!(answer.header("Nats-Service-Error-Code").as_deref(), Some("409"), "{role}");
     }
     // An account of the server's own is not reached.

@@ -1,5 +1,7 @@
 //! Joining on a real bus: a token is issued, a request is answered once the server has the account.
 
+#![allow(clippy::print_stdout, reason = "figures are for who runs it")]
+
 mod support;
 
 use mesh_controller::store::{identity, nodes, sent};

@@ -1,5 +1,7 @@
 //! The file of users on a real server: it is taken, loading it again drops nobody but the removed, and it is proven.
 
+#![allow(clippy::print_stdout, reason = "figures are for who runs it")]
+
 mod support;
 
 use mesh_controller::broker;

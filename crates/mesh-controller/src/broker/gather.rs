@@ -8,9 +8,8 @@ use mesh_model::json::Read as _;
 use mesh_model::keys::BusKey;
 use mesh_model::manifest::Manifest;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-const DAY: Moment = Duration::from_secs(24 * 60 * 60).as_millis() as Moment;
+const DAY: Moment = 24 * 60 * 60 * 1000;
 
 /// The day of a moment, as `2026-11-30`.
 pub fn day(at: Moment) -> String {

@@ -1,13 +1,13 @@
 //! The file of users on its way into the server: written whole, loaded again, and proven by the sentinel.
 
 use crate::store::Error;
-use mesh_bus::config::{Auth, BusConfig};
+use mesh_bus::config::{Auth, BusConfig, Secret};
 use mesh_bus::rights_probe::RightsProbe;
 use nkeys::KeyPair;
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -109,17 +109,10 @@ pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), String> {
     write().map_err(|error| format!("{} cannot be written: {error}", path.display()))
 }
 
-/// Tries to be let in as the sentinel. `seed` is the file that its seed is written to: it opens nothing but this.
-pub fn prove(connection: &BusConfig, seed: &Path, sentinel: &KeyPair) -> Result<(), String> {
-    let text = sentinel.seed().map_err(|error| error.to_string())?;
-    match fs::remove_file(seed) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(format!("{} cannot be replaced: {error}", seed.display()));
-        }
-        _ => {}
-    }
-    write(seed, &format!("{text}\n"), 0o600)?;
-    let connection = BusConfig { auth: Auth::Nkey(PathBuf::from(seed)), ..connection.clone() };
+/// Tries to be let in as the sentinel.
+pub fn prove(connection: &BusConfig, sentinel: &KeyPair) -> Result<(), String> {
+    let seed = sentinel.seed().map_err(|error| error.to_string())?;
+    let connection = BusConfig { auth: Auth::Seed(Secret::from(seed)), ..connection.clone() };
     let probe = RightsProbe::open(connection, "mesh-controller sentinel", [])?;
     probe.close();
     Ok(())

@@ -58,7 +58,7 @@ pub enum Verdict {
 /// Judges a request. Its proofs are checked first: whoever cannot prove anything learns nothing.
 pub fn judge<'r>(request: &'r Proven, known: Known<'_>) -> Result<(&'r Request, Verdict), Refusal> {
     let denied = |message: String| Refusal::new(403, "denied", message);
-    let taken = |message: String| Refusal::new(409, "conflict", message);
+    let conflict = |message: String| Refusal::new(409, "conflict", message);
     let token = known.token.ok_or_else(|| {
         denied("the token is not one of this mesh: issue one with mesh-controller token issue".into())
     })?;
@@ -78,7 +78,7 @@ pub fn judge<'r>(request: &'r Proven, known: Known<'_>) -> Result<(&'r Request, 
         let by = token.used_by.as_deref().unwrap_or("another key");
         let words = format!("the token was used for {} by {by} at {}: {again}", token.node, shown(used));
         let same = token.used_by.as_deref() == Some(request.bus.as_str());
-        return Err(if same { denied(words) } else { taken(words) });
+        return Err(if same { denied(words) } else { conflict(words) });
     }
     if let Some(revoked) = token.revoked {
         return Err(denied(format!("the token was taken back at {}: {again}", shown(revoked))));
@@ -88,10 +88,10 @@ pub fn judge<'r>(request: &'r Proven, known: Known<'_>) -> Result<(&'r Request, 
     }
     match known.owner {
         Some((node, true)) if node != request.node => {
-            return Err(taken(format!("the key {} is that of {node}: make a new one", request.bus)));
+            return Err(conflict(format!("the key {} is that of {node}: make a new one", request.bus)));
         }
         Some((_, false)) => {
-            return Err(taken(format!("the key {} was replaced before: make a new one", request.bus)));
+            return Err(conflict(format!("the key {} was replaced before: make a new one", request.bus)));
         }
         _ => {}
     }

@@ -21,8 +21,6 @@ const MODE: u32 = 0o644;
 pub struct Loader {
     /// The file of users.
     pub file: PathBuf,
-    /// The file for the sentinel's seed.
-    pub seed: PathBuf,
     /// How the server is told.
     pub reload: Reload,
     /// Where the server is.
@@ -35,7 +33,7 @@ impl Loader {
     /// Has the server load that file. `Ok`: the sentinel was let in.
     pub fn load(&self, users: &UsersFile) -> Result<(), String> {
         let sentinel = self.signer.sentinel(&users.digest);
-        let prove = || load::prove(&self.connection, &self.seed, &sentinel);
+        let prove = || load::prove(&self.connection, &sentinel);
         let is_there = std::fs::read(&self.file).is_ok_and(|text| text == users.text.as_bytes());
         if is_there && prove().is_ok() {
             return Ok(());

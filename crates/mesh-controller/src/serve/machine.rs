@@ -116,6 +116,7 @@ enum Call {
 
 /// The machine.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each says whether a task of one kind is under way")]
 pub struct Controller {
     settings: Settings,
     link: Link,

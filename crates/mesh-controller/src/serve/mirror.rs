@@ -162,7 +162,7 @@ impl Mirror {
             }
             changed.push(Place { bucket, key: key.clone() });
         }
-        changed.iter().flat_map(|place| self.touch(place)).collect()
+        changed.iter().filter_map(|place| self.touch(place)).collect()
     }
 
     /// The newest message of a key. `sequence` is that of a declaration that this mesh signed, and 0 of anything else.

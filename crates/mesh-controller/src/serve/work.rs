@@ -13,6 +13,9 @@ use std::sync::Arc;
 /// Answers the verbs that read: the body of the answer out of the store, or why there is none.
 pub type Read = fn(&Store, Reading, &[u8], Moment) -> Result<String, Error>;
 
+/// Places with their values.
+type Fetched = Vec<(Place, Option<Vec<u8>>)>;
+
 /// The store with all that its thread remembers.
 pub struct Work {
     store: Store,
@@ -178,7 +181,7 @@ impl Work {
         Ok(news)
     }
 
-    fn fetch(&self, places: &[Place]) -> Result<Vec<(Place, Option<Vec<u8>>)>, Error> {
+    fn fetch(&self, places: &[Place]) -> Result<Fetched, Error> {
         // A value that is written under a fence of before is refused here, and by the hosts.
         lease::expect(self.store.inventory(), self.fence()?)?;
         let mut values = Vec::new();

@@ -9,10 +9,9 @@ use mesh_controller::broker;
 use mesh_controller::broker::load::Reload;
 use mesh_controller::identity::{self, Signer};
 use mesh_controller::join::tokens;
-use mesh_controller::serve::task::Reading;
-use mesh_controller::serve::{self, Settings};
+use mesh_controller::serve::{self, Settings, reads};
 use mesh_controller::store::acts::Act;
-use mesh_controller::store::{self, Moment, Paths, Store, migrate, now};
+use mesh_controller::store::{self, Paths, Store, migrate, now};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::notify::Notify;
 use mesh_daemon::signals::Signal;
@@ -188,7 +187,7 @@ impl Mesh {
             status_file: Some(status.clone()),
             version: "0.1.0".into(),
             reply_prefixes: Vec::new(),
-            read,
+            read: reads::read,
         };
         let started = Started {
             connection,
@@ -219,10 +218,6 @@ impl Mesh {
         .unwrap();
         Token::from_word(&word.unwrap()).unwrap_or_else(|why| panic!("{why}"))
     }
-}
-
-fn read(_: &Store, verb: Reading, _: &[u8], _: Moment) -> Result<String, store::Error> {
-    Ok(format!(r#"{{"verb":"{verb:?}"}}"#))
 }
 
 /// A controller that serves in a thread.
