@@ -46,11 +46,12 @@ _mesh_controller() {
             '/prepare') path='prepare' ;;
             '/init') path='init' ;;
             '/doctor') path='doctor' ;;
+            '/health') path='health' ;;
             '/completion') path='completion' ;;
         esac
     done
     case $path in
-        '') next='status plan push assign unassign node module settings secret seats declare acts operator identity migrate prepare init doctor completion --help --version --color' ;;
+        '') next='status plan push assign unassign node module settings secret seats declare acts operator identity migrate prepare init doctor health completion --help --version --color' ;;
         'status') next='--help --json' ;;
         'plan') next='--help --files --json' ;;
         'push') next='--help --behind --yes --why --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
@@ -92,6 +93,7 @@ _mesh_controller() {
         'prepare') next='--help' ;;
         'init') next='--help --vault --replicas --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
         'doctor') next='--help --json --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
+        'health') next='--help --status-file --json' ;;
         'completion') next='--help' ;;
     esac
     word=${COMP_WORDS[COMP_CWORD]}

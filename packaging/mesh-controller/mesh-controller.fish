@@ -145,4 +145,7 @@ complete -c mesh-controller -n '__fish_seen_subcommand_from doctor' -l tls-ca -r
 complete -c mesh-controller -n '__fish_seen_subcommand_from doctor' -l tls-cert -r -F -d 'the client certificate [NATS_CERT]'
 complete -c mesh-controller -n '__fish_seen_subcommand_from doctor' -l tls-key -r -F -d 'the key of the client certificate [NATS_KEY]'
 complete -c mesh-controller -n '__fish_seen_subcommand_from doctor' -l context -r -F -d 'a context of the nats tool, by name [NATS_CONTEXT; the selected one]'
+complete -c mesh-controller -n __fish_use_subcommand -a health -d 'say whether serve on this machine is alive; needs no bus'
+complete -c mesh-controller -n '__fish_seen_subcommand_from health' -l status-file -r -F -d 'the status file of serve [$RUNTIME_DIRECTORY/status.json, or /run/mesh-controller/status.json]'
+complete -c mesh-controller -n '__fish_seen_subcommand_from health' -l json -d 'print one line of JSON'
 complete -c mesh-controller -n __fish_use_subcommand -a completion -d 'print the script that completes command lines in bash, zsh or fish'

@@ -12,6 +12,7 @@ mod completion;
 mod context;
 mod declare;
 mod doctor;
+mod health;
 mod identity;
 mod init;
 mod migrate;
@@ -92,6 +93,7 @@ enum Command {
     Prepare(migrate::Prepare),
     Init(init::Init),
     Doctor(doctor::Doctor),
+    Health(health::Health),
     Completion(completion::Completion),
 }
 
@@ -169,6 +171,7 @@ impl Command {
             Command::Prepare(command) => command.run(environment),
             Command::Init(command) => command.run(environment),
             Command::Doctor(command) => command.run(environment),
+            Command::Health(command) => command.run(environment),
             Command::Completion(command) => command.run(),
         };
         ended.unwrap_or_else(|exit| exit)

@@ -40,7 +40,7 @@ pub fn manual() -> String {
     let mut found = Vec::new();
     leaves("", &info, &mut found);
     let mut page = format!(
-        ".\\\" Made of the table of commands: cargo test -p mesh-controller --test pages says when it is old.\n\
+        ".\\\" Made of the table of commands: cargo test -p mesh-controller --test packaging says when it is old.\n\
          .TH MESH\\-CONTROLLER 8 \"\" \"mesh\\-controller {}\" \"System administration\"\n.SH NAME\n\
          mesh\\-controller \\- decides and signs what each node of a mesh runs\n.SH SYNOPSIS\n\
          .B mesh\\-controller\n.RI [ options ]\n.I command\n.RI [ options ]\n.SH DESCRIPTION\n{}\n",

@@ -19,7 +19,7 @@ use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
 use mesh_jetstream::api::STREAM_CREATE;
 use mesh_jetstream::bucket::Kv;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long to wait for a living `serve` to send what was written down.
@@ -96,19 +96,19 @@ impl Push {
         let sending = Sending { mesh: &mesh.id, signer: &signer, fence, highest: &highest, at: &at };
         let ended = self.write_down(store, &sending, environment).and_then(|(plan, composed, nodes)| {
             say_problems(&plan);
-            match &lease {
+            let held_back = match &lease {
                 Some(lease) => finish(store, client, lease, &composed)?,
-                None => await_serve(store, &nodes)?,
-            }
+                None => await_serve(store, &nodes).map(|()| BTreeSet::new())?,
+            };
             if nodes.is_empty() && !plan.is_hindered() {
                 print("nothing to send\n");
             }
-            for node in &nodes {
+            for node in nodes.iter().filter(|node| !held_back.contains(*node)) {
                 let sequence = sent::highest_sequence(store.inventory(), node).or_end()?;
                 let lines = plan.nodes.get(node).map_or(0, |change| change.lines.len());
                 print(&format!("{node}: sent, sequence {sequence}, {lines} changes\n"));
             }
-            Ok(if plan.is_hindered() { Exit::Failed } else { Exit::Done })
+            Ok(if plan.is_hindered() || !held_back.is_empty() { Exit::Failed } else { Exit::Done })
         });
         if let Some(lease) = lease {
             lease.release(store).or_end()?;
@@ -211,29 +211,44 @@ fn behind(
     Ok(behind)
 }
 
-/// Writes on the bus what is written down and not done, of this push or of one that a crash ended.
-fn finish(store: &mut Store, client: &mut Client, lease: &Lease, composed: &Composed) -> Result<(), Exit> {
+/// Writes on the bus what is written down and not done, of this push or of one that a crash ended. A value that the bus
+/// refuses holds back the rest of its own node alone; its declaration comes last, so nothing is taken in part.
+fn finish(
+    store: &mut Store,
+    client: &mut Client,
+    lease: &Lease,
+    composed: &Composed,
+) -> Result<BTreeSet<String>, Exit> {
     make_bound(client, composed);
     let mut renewed = Instant::now();
-    let undone = sent::undone(store.inventory()).or_end()?;
-    let mut of_node: Vec<(Sent, u64)> = Vec::new();
-    for (place, sent) in undone.iter().enumerate() {
-        if renewed.elapsed() > lease::RENEW {
-            lease.renew(store).or_end()?;
-            renewed = Instant::now();
-        }
-        let revision = write(client, sent.clone())?;
-        of_node.push((sent.clone(), revision));
-        let is_last = undone.get(place + 1).is_none_or(|next| next.node != sent.node);
-        if is_last {
-            let change = store.note_inventory().or_end()?;
-            for (sent, revision) in of_node.drain(..) {
-                sent::done(&change, lease.fence, &sent, revision).or_end()?;
-            }
-            change.commit().or_end()?;
-        }
+    let mut held_back = BTreeSet::new();
+    let mut of_node: BTreeMap<String, Vec<Sent>> = BTreeMap::new();
+    for sent in sent::undone(store.inventory()).or_end()? {
+        of_node.entry(sent.node.clone()).or_default().push(sent);
     }
-    Ok(())
+    for (node, undone) in of_node {
+        let mut done = Vec::new();
+        for sent in undone {
+            if renewed.elapsed() > lease::RENEW {
+                lease.renew(store).or_end()?;
+                renewed = Instant::now();
+            }
+            match write(client, sent.clone()) {
+                Ok(revision) => done.push((sent, revision)),
+                Err(Exit::Failed) => {
+                    held_back.insert(node.clone());
+                    break;
+                }
+                Err(exit) => return Err(exit),
+            }
+        }
+        let change = store.note_inventory().or_end()?;
+        for (sent, revision) in done {
+            sent::done(&change, lease.fence, &sent, revision).or_end()?;
+        }
+        change.commit().or_end()?;
+    }
+    Ok(held_back)
 }
 
 /// Makes the bucket of each provider that others are bound to. One that is there already is none of our business.

@@ -61,7 +61,8 @@ pub(super) fn compose(
     for part in ["version", "resources", "needs", "contributes"] {
         why.put([part], Reason::Manifest(manifest.version.clone(), known.act));
     }
-    let (settings, settings_why) = compose_settings(around, name, manifest, problems);
+    let (settings, mut settings_why) = compose_settings(around, name, manifest, problems);
+    settings_why.put([""; 0], Reason::Assigned(assigned.act));
     let needs = needs(around, name, manifest, &mut why);
     let placement = placement(around, name, manifest, ports, &needs, &mut why, problems);
     if problems.len() > before {

@@ -6,6 +6,8 @@
 use super::{Error, Moment, Paths, Store};
 use rusqlite::{Connection, params};
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long the lease lives when nobody renews it.
@@ -97,13 +99,24 @@ fn lock(paths: &Paths) -> Result<Option<File>, Error> {
     let mut name = paths.inventory.as_os_str().to_owned();
     name.push(".lease");
     let path = std::path::PathBuf::from(name);
-    let file = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(&path);
-    let file =
-        file.map_err(|error| Error::Broken(format!("{} cannot be opened: {error}", path.display())))?;
+    let file = open(&path)
+        .map_err(|error| Error::Broken(format!("{} cannot be opened: {error}", path.display())))?;
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(Error::Broken(format!("{} cannot be locked: {error}", path.display()))),
+    }
+}
+
+/// Opens the file, which is empty. Root's commands and the service both lock it, so whoever may enter its folder may read it.
+fn open(path: &Path) -> std::io::Result<File> {
+    match File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let file = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+            file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
+            Ok(file)
+        }
+        opened => opened,
     }
 }
 

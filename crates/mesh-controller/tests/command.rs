@@ -342,3 +342,88 @@ fn a_bus_that_is_away_is_said_and_nothing_is_written_down() {
     assert_eq!(ran.code, 69, "{}", ran.err);
     assert!(sent::all(Store::open(&mesh.paths()).unwrap().inventory()).unwrap().is_empty());
 }
+
+#[test]
+fn e01_a_new_recovery_key_lists_what_only_the_old_one_opens() {
+    let mesh = Mesh::start();
+    mesh.add("s", r#"{"module":"s","version":"1","secrets":{"k":{"accept":true}},"resources":[{"id":"f","type":"file","path":"/k","content":"${secret:k}"}]}"#);
+    mesh.done(&["node", "add", "attic"]);
+    mesh.done(&["assign", "attic", "s"]);
+    let first = mesh.done(&["operator", "key", "make", "--out", "one"]).trim().to_owned();
+    let second = mesh.done(&["operator", "key", "make", "--out", "two"]).trim().to_owned();
+    mesh.ends(1, &["operator", "key", "make", "--out", "one"]);
+    mesh.done(&["operator", "key", "set", "--replace", &first]);
+    let refused = mesh.ends(1, &["operator", "key", "set", &second]);
+    assert!(refused.err.contains("give --replace"), "{}", refused.err);
+    let told = mesh.done(&["operator", "key", "set", "--replace", &second]);
+    assert!(
+        told.contains(&format!("only {first} opens these")) && told.contains("attic s secret:k"),
+        "{told}"
+    );
+    assert!(mesh.done(&["operator", "key", "show"]).contains("1 secrets"));
+}
+
+#[test]
+fn e06_no_secret_is_in_the_store_its_log_its_copies_or_what_is_printed() {
+    let mesh = simple();
+    mesh.done(&["operator", "key", "make", "--out", "recovery"]);
+    let seeds: Vec<String> = [mesh.paths().key(), mesh.folder.path().join("recovery")]
+        .iter()
+        .map(|path| std::fs::read_to_string(path).unwrap().trim().to_owned())
+        .collect();
+    let printed = ["identity", "acts", "status", "plan", "seats"].map(|command| {
+        let ran = mesh.run(&[command]);
+        ran.out + &ran.err
+    });
+    mesh.done(&["push"]);
+    for entry in std::fs::read_dir(mesh.folder.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path == mesh.paths().key() || path.ends_with("recovery") {
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        for seed in &seeds {
+            let found = bytes.windows(seed.len()).any(|window| window == seed.as_bytes());
+            assert!(!found && !printed.iter().any(|text| text.contains(seed)), "{}", path.display());
+        }
+    }
+    let log = mesh.server.log();
+    assert!(seeds.iter().all(|seed| !log.contains(seed)));
+}
+
+#[test]
+fn r02_a_newer_push_replaces_one_that_nobody_took() {
+    let mesh = simple();
+    mesh.done(&["push"]);
+    let settings = mesh.file("s.json", r#"{"pool":8}"#);
+    mesh.done(&["settings", "set", "small", settings.to_str().unwrap()]);
+    mesh.done(&["push"]);
+    assert_eq!(mesh.declaration("attic").sequence, 2);
+    assert_eq!(mesh.done(&["push", "--behind"]), "nothing to send\n");
+    let status = mesh.ends(3, &["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status.out).unwrap();
+    assert_eq!(
+        (&status["nodes"][0]["sent"]["holds"], &status["nodes"][0]["taken"]["holds"]),
+        (&true.into(), &false.into())
+    );
+    assert!(status["nodes"][0]["well"]["holds"].is_null());
+}
+
+#[test]
+fn s02_a_value_of_another_type_is_refused_when_it_is_set() {
+    let mesh = Mesh::start();
+    mesh.add("typed", r#"{"module":"typed","version":"1","settings":{"schema":{"properties":{"db":{"type":"object"}},"additionalProperties":false},"defaults":{"db":{"pool":1}}}}"#);
+    for (text, why) in [
+        (r#"{"db":1}"#, "its type is"),
+        (r#"{"bd":{}}"#, "nearest known: db"),
+        ("[]", "where an object belongs"),
+    ] {
+        let file = mesh.file("s.json", text);
+        let refused = mesh.ends(1, &["settings", "set", "typed", file.to_str().unwrap()]);
+        assert!(refused.err.contains(why), "{text}: {}", refused.err);
+    }
+    let file = mesh.file("s.json", r#"{"db":{"pool":null}}"#);
+    mesh.done(&["settings", "set", "typed", file.to_str().unwrap()]);
+    let shown = mesh.done(&["settings", "show", "typed"]);
+    assert!(shown.contains("db.pool  taken away  mesh"), "{shown}");
+}

@@ -1,6 +1,6 @@
 //! The manual page and the completions that ship are those of the table of commands.
 //!
-//! `MESH_WRITE_PAGES=1 cargo test -p mesh-controller --test pages` writes them anew.
+//! `MESH_WRITE_PAGES=1 cargo test -p mesh-controller --test packaging` writes them anew.
 
 use mesh_controller::cli::pages;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn what_ships_is_what_the_commands_are() {
         let found = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
             found == wanted,
-            "{name} is old: MESH_WRITE_PAGES=1 cargo test -p mesh-controller --test pages"
+            "{name} is old: MESH_WRITE_PAGES=1 cargo test -p mesh-controller --test packaging"
         );
     }
 }
