@@ -120,6 +120,18 @@ fn the_machine_and_what_crosses_the_bus_know_nothing_of_the_world() {
         "crates/mesh-jetstream/src",
         "crates/mesh-model/src",
         "crates/mesh-service/src",
+        // What a controller decides: the composition, the plan, the status, and writing one value.
+        "crates/mesh-controller/src/compose.rs",
+        "crates/mesh-controller/src/compose/bindings.rs",
+        "crates/mesh-controller/src/compose/module.rs",
+        "crates/mesh-controller/src/compose/ports.rs",
+        "crates/mesh-controller/src/compose/reason.rs",
+        "crates/mesh-controller/src/compose/seats.rs",
+        "crates/mesh-controller/src/compose/snapshot.rs",
+        "crates/mesh-controller/src/plan.rs",
+        "crates/mesh-controller/src/plan/diff.rs",
+        "crates/mesh-controller/src/push/write.rs",
+        "crates/mesh-controller/src/status.rs",
     ];
     // The model of the mesh is where keys and signatures are known; it is given every nonce and every seed.
     let (keys, machine): (Vec<&str>, Vec<&str>) =

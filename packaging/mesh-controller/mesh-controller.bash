@@ -36,6 +36,13 @@ _mesh_controller() {
             '/seats') path='seats' ;;
             '/declare') path='declare' ;;
             '/acts') path='acts' ;;
+            '/token') path='token' ;;
+            'token/issue') path='token issue' ;;
+            'token/list') path='token list' ;;
+            'token/revoke') path='token revoke' ;;
+            '/broker') path='broker' ;;
+            'broker/users') path='broker users' ;;
+            '/serve') path='serve' ;;
             '/operator') path='operator' ;;
             'operator/key') path='operator key' ;;
             'operator key/make') path='operator key make' ;;
@@ -51,7 +58,7 @@ _mesh_controller() {
         esac
     done
     case $path in
-        '') next='status plan push assign unassign node module settings secret seats declare acts operator identity migrate prepare init doctor health completion --help --version --color' ;;
+        '') next='status plan push assign unassign node module settings secret seats declare acts token broker serve operator identity migrate prepare init doctor health completion --help --version --color' ;;
         'status') next='--help --json' ;;
         'plan') next='--help --files --json' ;;
         'push') next='--help --behind --yes --why --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
@@ -83,6 +90,13 @@ _mesh_controller() {
         'seats') next='--help --json' ;;
         'declare') next='--help --why --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
         'acts') next='--help --days --json' ;;
+        'token') next='issue list revoke --help' ;;
+        'token issue') next='--help --node --new --adopted --valid --certificate --out --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
+        'token list') next='--help --json' ;;
+        'token revoke') next='--help' ;;
+        'broker') next='users --help --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
+        'broker users') next='--help --out --keys' ;;
+        'serve') next='--help --users-file --reload-pid --reload-command --reply-prefix --status-file --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
         'operator') next='key --help' ;;
         'operator key') next='make set show --help' ;;
         'operator key make') next='--help --out' ;;
