@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use argh::{ArgsInfo, FromArgs};
-use mesh_bus::config::{Flags, environment};
+use mesh_bus::config::{BusConfig, Flags, environment};
 use mesh_daemon::arguments::{Early, Grammar};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
 
-use crate::site::Site;
+use crate::site::{Joined, Site};
 
 /// The environment's variables.
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -146,5 +146,13 @@ fn flags(
         nkey: (!is_known).then(|| text(&site.seed_path())),
         tls_ca: tls_ca.cloned().or(own_ca),
         ..Flags::default()
+    }
+}
+
+/// Has the servers that joining wrote down known by their pin, unless a CA is named.
+fn pin(joined: &Joined, server: Option<&String>, environment: Environment<'_>, settings: &mut BusConfig) {
+    let is_own = server.is_none() && environment("NATS_URL").is_none_or(|value| value.is_empty());
+    if is_own && settings.tls.ca.is_none() {
+        settings.tls.pin = joined.pin.map(|pin| *pin.bytes());
     }
 }

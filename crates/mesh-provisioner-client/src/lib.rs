@@ -5,7 +5,8 @@
 
 pub mod cli;
 pub mod host;
-mod join;
+pub mod join;
+pub mod journal;
 pub mod machine;
 pub mod shell;
 pub mod site;

@@ -1,4 +1,4 @@
-//! The loop around the machine: the bus by the shared loop, the host by a thread, the memory by a file.
+//! The loop around the machine: the bus by the shared loop, the host by a thread, the memory by a journal.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -9,19 +9,30 @@ use mesh_daemon::exit::Exit;
 use mesh_daemon::output::print;
 use mesh_runtime::Started;
 
-use crate::host;
+use crate::host::{self, Told};
+use crate::journal::Journal;
 use crate::machine::{Client, Own, Settings, Task};
 use crate::site::Site;
 
-/// Runs the machine. Returns how the loop ended, and with which code a command that ends does.
+impl From<Told> for Own {
+    fn from(told: Told) -> Own {
+        match told {
+            Told::Outcome(outcome) => Own::Outcome(outcome),
+            Told::Ended { call, result } => Own::Ended { call, result },
+        }
+    }
+}
+
+/// Runs the machine; `journal` is where its memory goes, and a run without an effect has none. Returns how the loop ended, and with which code a command that ends does.
 pub fn run(
     site: &Site,
+    mut journal: Option<Journal>,
     started: Started,
     settings: Settings,
     status_file: Option<PathBuf>,
 ) -> (Exit, Option<u8>) {
     // The thread's answers are few, and bounded by the requests; outcome lines wait for the loop.
-    let (own, events) = bounded(1024);
+    let (own, events) = bounded::<Own>(1024);
     let host = match host::start(site.socket(), own) {
         Ok(host) => host,
         Err(error) => {
@@ -33,7 +44,10 @@ pub fn run(
     let code = Cell::new(None);
     let machine = Client::new(settings);
     let settings = mesh_runtime::Settings { started, client, status_file };
-    let keep = |text: &str| site.keep(text).map_err(|error| error.to_string());
+    let mut keep = move |text: &str| match &mut journal {
+        Some(journal) => journal.keep(text).map_err(|error| error.to_string()),
+        None => Ok(()),
+    };
     let perform = |task: Task| match task {
         Task::HandOver { call, memory, request } => {
             if let Some(memory) = memory

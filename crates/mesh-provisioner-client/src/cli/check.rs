@@ -18,9 +18,12 @@ use mesh_model::host_api::{Line, Request};
 use mesh_model::name;
 use mesh_model::rights::Inbox;
 
-use super::{Environment, flags, site};
+use super::{Environment, flags, pin, site};
 use crate::host;
 use crate::site::{Joined, Site};
+
+/// How long the host may take to answer.
+const HOST_WITHIN: Duration = Duration::from_secs(10);
 
 /// settings, the host's socket, rights on the bus, and buckets: a line each
 #[derive(FromArgs, ArgsInfo, Debug)]
@@ -73,7 +76,10 @@ impl Check {
             let flags =
                 flags(&site, &joined.servers, self.server.as_ref(), self.tls_ca.as_ref(), environment);
             match config::load(&flags, environment) {
-                Ok(settings) => bus(&joined, settings, &mut found),
+                Ok(mut settings) => {
+                    pin(&joined, self.server.as_ref(), environment, &mut settings);
+                    bus(&joined, settings, &mut found);
+                }
                 Err(error) => found.line("bus", Err(error.to_string())),
             }
         }
@@ -100,8 +106,7 @@ fn seed(site: &Site) -> Result<String, String> {
 }
 
 fn host_answers(site: &Site) -> Result<String, String> {
-    let request = serde_json::to_vec(&Request::Key).map_err(|error| error.to_string())?;
-    match host::ask(&site.socket(), &request, |_| true)? {
+    match host::ask(&site.socket(), &Request::Key, HOST_WITHIN)? {
         Line::Key(key) => Ok(format!("{} answers, its key is {key}", site.socket().display())),
         Line::Error { code, message } => Err(format!("{code} {message}")),
         _ => Err("an answer of another form".to_owned()),

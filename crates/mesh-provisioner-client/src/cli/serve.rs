@@ -8,7 +8,7 @@ use log::{error, info, warn};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::{duration, status};
 
-use super::{Environment, flags, site};
+use super::{Environment, flags, pin, site};
 use crate::machine::{Mode, Settings};
 use crate::shell;
 
@@ -140,7 +140,10 @@ impl Common<'_> {
         let servers = joined.as_ref().map(|joined| joined.servers.clone()).unwrap_or_default();
         let flags = flags(&site, &servers, self.server, self.tls_ca, environment);
         let started = match (&joined, mesh_runtime::start(&flags, environment)) {
-            (Ok(_), Ok(started)) => started,
+            (Ok(joined), Ok(mut started)) => {
+                pin(joined, self.server, environment, &mut started.connection);
+                started
+            }
             // The log runs by now.
             (Err(why), _) => {
                 error!("{why}");
@@ -149,10 +152,6 @@ impl Common<'_> {
             (_, Err(exit)) => return (exit, None),
         };
         let Ok(joined) = joined else { return (Exit::Configuration, None) };
-        let (memory, problem) = site.memory(&nuid::next());
-        if let Some(problem) = problem {
-            warn!("{problem}");
-        }
         // A plan has no effect, so it may run beside the one that serves.
         let _lock = match self.mode {
             Mode::Plan(_) => None,
@@ -171,6 +170,23 @@ impl Common<'_> {
                 }
             },
         };
+        let opened = match self.mode {
+            Mode::Plan(_) => site.look(&nuid::next()).map(|(memory, problem)| (None, memory, problem)),
+            Mode::Serve | Mode::Once(_) => {
+                let opened = site.journal(&nuid::next());
+                opened.map(|(journal, memory, problem)| (Some(journal), memory, problem))
+            }
+        };
+        let (journal, memory, problem) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                error!("what is remembered in {} cannot be read: {error}", site.state().display());
+                return (Exit::Configuration, None);
+            }
+        };
+        if let Some(problem) = problem {
+            warn!("{problem}");
+        }
         let nonce = nuid::next().to_string();
         let seed =
             nonce.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
@@ -190,6 +206,6 @@ impl Common<'_> {
         {
             warn!("{} cannot be made: {error}", folder.display());
         }
-        shell::run(&site, started, settings, self.status_file)
+        shell::run(&site, journal, started, settings, self.status_file)
     }
 }

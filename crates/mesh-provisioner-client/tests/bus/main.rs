@@ -98,7 +98,7 @@ fn k01_a_declaration_becomes_files_and_the_mesh_is_told() {
         }
     }
     assert!(!node.logs().contains(&canary));
-    let memory = node.read("/var/lib/mesh-provisioner-client/memory.json").unwrap();
+    let memory = node.read("/var/lib/mesh-provisioner-client/journal").unwrap();
     let memory = String::from_utf8(memory).unwrap();
     assert!(!memory.contains(&canary) && !memory.contains("sealed:"), "{memory}");
 }
