@@ -59,7 +59,8 @@ impl Managers {
             Manager::Packages => self.packages.look(questions),
             Manager::Runtime => self.runtimes.look(questions),
             Manager::Commands => {
-                questions.iter().map(|question| action::look(question, &self.contents)).collect()
+                let (contents, runtimes) = (&self.contents, &mut self.runtimes);
+                questions.iter().map(|question| action::look(question, contents, runtimes)).collect()
             }
             Manager::Files | Manager::Owners | Manager::Accounts => Vec::new(),
         }
@@ -79,7 +80,7 @@ impl Managers {
         match step {
             Step::Service(step) => self.services.perform(step),
             Step::Package(PackageStep::Install { package }) => self.packages.install(package),
-            Step::Action(step) => action::perform(&step.command, &self.contents),
+            Step::Action(step) => action::perform(&step.command, &self.contents, &mut self.runtimes),
             Step::Container(step) => self.runtimes.perform(step, tools),
             Step::Network(step) => self.runtimes.perform_network(step),
             Step::Files(_) | Step::User(_) => {

@@ -26,6 +26,9 @@ pub(super) fn next(view: &View<'_>) -> Decided {
         Kind::Archive => super::archive::remove(view),
         Kind::Access => Ok(forgotten("the operator's; the path is left")),
         Kind::User => Ok(forgotten("the user is left, with all that belongs to it")),
+        Kind::Package | Kind::Action if view.record().is_none() => {
+            Ok(forgotten("it was begun and not finished; what is there of it is left"))
+        }
         Kind::Package => Ok(forgotten("it is left installed")),
         Kind::Action => Ok(forgotten("what it made is left")),
         _ if !view.managers => Ok(super::skipped()),

@@ -2,6 +2,7 @@
 //! concerns containers goes through this one handle.
 
 mod args;
+mod exec;
 mod find;
 mod inspect;
 mod run;

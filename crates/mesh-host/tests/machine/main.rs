@@ -2,5 +2,7 @@
 //! machine (`packaging/lib/machine.sh`); root alone can boot one.
 
 mod machine;
+mod managers;
 mod packages;
 mod sample;
+mod services;
