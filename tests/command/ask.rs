@@ -75,7 +75,7 @@ fn each_question_has_its_columns() {
         ("registry", 0, &["KIND", "DOMAIN", "MODULE", "WHERE", "AGE"][..]),
         ("applied", 0, &["NODE", "MODULE", "AGE", "VALUE"]),
         ("collect", 0, &["NODE", "COLLECTION", "CONTRIBUTOR", "AGE", "VALUE"]),
-        ("gaps", 3, &["NODE", "MODULE", "KIND", "NAME", "AGE"]),
+        ("gaps", 3, &["NODE", "MODULE", "KIND", "NAME", "GAP", "WHY", "AGE"]),
         ("drift", 3, &["NODE", "MODULE", "STATE", "NEEDS", "NEEDED", "APPLIED"]),
         ("nodes", 3, &["NODE", "NEEDS", "APPLIED", "COLLECT", "MALFORMED", "WROTE", "STALE"]),
         ("collections", 3, &["NODE", "COLLECTION", "STATE", "CONTRIBUTORS", "READERS"]),

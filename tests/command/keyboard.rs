@@ -169,7 +169,7 @@ fn a_filter_that_matches_nothing_is_reported_with_the_nearest_names() {
 fn a_good_answer_names_its_scope() {
     let mesh = mesh();
     for (arguments, said) in [
-        (&["ask", "gaps"][..], "no gaps: every need has a kind that the registry answers\n"),
+        (&["ask", "gaps"][..], "no gaps: every need has a kind that the registry answers, and none waits\n"),
         (&["ask", "gaps", "--node", "attic"], "no gaps for node attic: every need has"),
         (&["ask", "gaps", "--node", "cellar", "--module", "db"], "no gaps for node cellar, module db: every"),
         (&["ask", "gaps", "--after", "zzzz"], "no gaps after zzzz: every"),

@@ -1,7 +1,7 @@
 //! PROTOCOL's table of bounds has the numbers of the code, and no others.
 
 use super::documents::rows;
-use mesh_bus::{message, nats};
+use mesh_bus::{gate, large, message, nats};
 use mesh_provisioner::seat::limits::*;
 use std::time::Duration;
 
@@ -68,6 +68,8 @@ fn bounds() -> Vec<(&'static str, Vec<String>)> {
             "messages that the loop has not taken yet",
             vec![
                 format!("{MAX_UNTAKEN_REQUESTS} requests"),
+                bytes(gate::from_server::LARGE_BYTES),
+                bytes(large::MAX_LARGE_BYTES),
                 number(mesh_runtime::MAX_UNTAKEN_REPLIES),
                 bytes(message::MAX_WAITING_BYTES),
                 format!("{MAX_UNTAKEN_MONITORING} on each"),

@@ -35,6 +35,7 @@ use self::wire::Wire;
 use crate::config::BusConfig;
 use data_encoding::HEXLOWER;
 use rustls::crypto;
+use std::cell::Cell;
 use std::fmt;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -52,6 +53,13 @@ pub const REFUSES_CREDENTIALS: &str = "the server refuses the credentials";
 pub enum Event<'a> {
     /// A message of one of the gate's own subscriptions.
     Message(Taken<'a>),
+    /// A large message is about to be passed to the library.
+    Large {
+        /// Its headers and body, in bytes.
+        bytes: usize,
+        /// Set it, and the message is left out.
+        drop: &'a Cell<bool>,
+    },
     /// The server protests (`-ERR`), in its own words.
     Protest(String),
     /// Something was changed on its way to the library, or left out, in words for people.

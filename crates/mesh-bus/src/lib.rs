@@ -7,6 +7,7 @@ pub mod client;
 pub mod config;
 mod credentials;
 pub mod gate;
+pub mod large;
 pub mod library;
 pub mod message;
 pub mod nats;

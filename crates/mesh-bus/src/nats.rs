@@ -17,6 +17,7 @@
 use crate::config::BusConfig;
 use crate::config::address::Address;
 use crate::gate::{self, Cluster, Event, Events, Gate};
+use crate::large::Large;
 use crate::library;
 use crate::message::{Incoming, Reply, Waiting, inbox_subjects};
 use crate::stall::StallDetector;
@@ -449,7 +450,19 @@ impl LinkThread {
             }
         };
         let ends = self.life.clone();
+        let large = Mutex::new(Large::default());
         Arc::new(move |event: Event<'_>| match event {
+            Event::Large { bytes, drop } => {
+                let waiting = || match shared.subscriptions.try_lock() {
+                    Ok(made) => made.iter().map(|(_, subscription)| subscription.receiver().len()).sum(),
+                    // They are being given up: what is still to come is let through.
+                    Err(_) => 0,
+                };
+                if !lock(&large).has_room(bytes, waiting) {
+                    drop.set(true);
+                    shared.overrun.fetch_add(1, Ordering::Relaxed);
+                }
+            }
             Event::Message(message) => {
                 let reply = waiting.take_in(&message);
                 // An owner that is gone takes nothing; it has not been too slow.

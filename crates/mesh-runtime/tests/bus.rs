@@ -2,6 +2,7 @@
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use mesh_bus::config::{self, Flags};
+use mesh_bus::nats::{Link, LinkEvent, Subscribe};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::notify::Notify;
 use mesh_daemon::signals::Signal;
@@ -13,6 +14,7 @@ use mesh_testing::server::Server;
 use mesh_testing::setup::Setup;
 use mesh_testing::wait;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -248,4 +250,30 @@ fn own_events_may_end_and_the_loop_goes_on() {
     assert_eq!(client(&server).request("echo.one", "on", WAIT).unwrap().body, b"0 on");
     signals.send(Signal::Stop).unwrap();
     assert_eq!(thread.join().unwrap(), Exit::NotOk);
+}
+
+#[test]
+fn requests_that_nobody_takes_are_bounded_in_bytes() {
+    const SENT: usize = 40;
+    let server = server();
+    let flags = Flags { server: Some(server.client_url()), ..Flags::default() };
+    let connection = config::load(&flags, &|_| None).unwrap();
+    let subscribe = Subscribe { subject: "large".to_owned(), queue: None, limit: 2048, listens: true };
+    let servers = connection.servers.clone();
+    let link = Link::open(Arc::new(connection), servers, "test".to_owned(), None, vec![subscribe]).unwrap();
+    let Ok(LinkEvent::Up(up)) = link.life().recv_timeout(WAIT) else { panic!("no connection") };
+    let client = client(&server);
+    for _ in 0..SENT {
+        client.publish("large", vec![b'x'; 1024 * 1024]);
+    }
+    client.publish("large", "the last one");
+    let mut lost = 0;
+    wait::until("everything has come or was dropped", WAIT, || {
+        lost += usize::try_from(link.take_overrun()).unwrap();
+        let come = up.messages[0].len();
+        if come + lost == SENT + 1 { Ok(()) } else { Err(format!("{come} came, {lost} were dropped")) }
+    });
+    // 16 MiB, and what was on its way to the library meanwhile; the short one always comes.
+    let come = up.messages[0].len();
+    assert!((17..=33).contains(&come), "{come} came, {lost} were dropped");
 }

@@ -184,7 +184,7 @@ impl Said {
                     format!("the server does not let us in: {words}")
                 });
             }
-            Op::Ping | Op::Taken(_) | Op::Note(_) => {}
+            Op::Ping | Op::Taken(_) | Op::Note(_) | Op::Large { .. } => {}
         })?;
         Ok(())
     }

@@ -8,6 +8,7 @@ use super::headers;
 use super::spelling::spell;
 use memchr::memchr;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::io::Write;
 use std::ops::Range;
 
@@ -41,7 +42,18 @@ pub enum Op<'a> {
     Taken(Taken<'a>),
     /// Something was changed on its way to the library, or left out.
     Note(Note),
+    /// A message of more than [`LARGE_BYTES`] is about to be passed to the library.
+    Large {
+        /// Its headers and body, in bytes.
+        bytes: usize,
+        /// Set it, and the message is left out.
+        drop: &'a Cell<bool>,
+    },
 }
+
+/// A message for the library that has more bytes is announced before it is passed on. How many smaller ones wait there is
+/// bounded by their number.
+pub const LARGE_BYTES: usize = 4096;
 
 /// A message of one of the gate's own subscriptions.
 #[derive(Debug, PartialEq, Eq)]
@@ -256,6 +268,13 @@ impl Head {
                 headers: block,
                 body,
             }));
+        }
+        if payload.len() > LARGE_BYTES {
+            let drop = Cell::new(false);
+            sink(Op::Large { bytes: payload.len(), drop: &drop });
+            if drop.get() {
+                return;
+            }
         }
         let (subject, reply) = (spell(subject), reply.map(spell));
         if matches!(subject, Cow::Owned(_)) || matches!(reply, Some(Cow::Owned(_))) {

@@ -168,6 +168,7 @@ impl Pump {
                         Op::Ping => from_library.say(b"PONG\r\n", to_server.end()),
                         Op::Pong => *pongs += 1,
                         Op::Taken(message) => events(Event::Message(message)),
+                        Op::Large { bytes, drop } => events(Event::Large { bytes, drop }),
                         Op::Error(words) => {
                             *last_error = Some((Instant::now(), words.clone()));
                             events(Event::Protest(words));
