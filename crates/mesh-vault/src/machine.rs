@@ -229,7 +229,6 @@ impl Vault {
             Event::LameDuck => self.lame_duck(now),
             Event::Request { subject, reply, body, .. } => self.on_request(&subject, reply, &body, now),
             Event::Reply { call, no_responders, body, .. } => self.on_reply(call, no_responders, &body, now),
-            Event::Part { .. } => {}
             Event::Delivery(delivery) => {
                 if let Some(follow) = self.follows.get_mut(delivery.place) {
                     let reply = delivery.reply.as_deref();
@@ -261,7 +260,7 @@ impl Vault {
             }
             Event::Stop => self.stop(now),
             Event::Clock(since_1970) => self.clock = Some(since_1970.saturating_sub(now)),
-            Event::Due => {}
+            Event::Due | Event::Part { .. } => {}
             Event::Own(done) => self.on_done(done, now),
         }
         self.poll(now);
@@ -558,6 +557,3 @@ impl Vault {
         self.begin(work, Job::Remember(names));
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,4 +1,4 @@
-//! The store: one SQLite file with sealed copies alone. A lock beside it keeps a second vault away.
+//! The store: one `SQLite` file with sealed copies alone. A lock beside it keeps a second vault away.
 
 mod read;
 mod schema;
@@ -35,7 +35,7 @@ pub enum Unusable {
     Locked(String),
     /// It is not as this program needs it.
     Unfit(String),
-    /// The system or SQLite says no.
+    /// The system or `SQLite` says no.
     Broken(String),
 }
 

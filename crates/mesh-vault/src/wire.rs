@@ -156,8 +156,6 @@ pub enum Reason {
     StoreLost,
     /// The store cannot be read or written.
     Store,
-    /// No second copy can be made.
-    NoRecovery,
     /// Too many requests wait.
     Busy,
     /// The vault ends.
@@ -166,7 +164,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 19] = [
+    pub const ALL: [Reason; 18] = [
         Reason::BadRequest,
         Reason::NotSigned,
         Reason::NotAssigned,
@@ -183,7 +181,6 @@ impl Reason {
         Reason::OtherVault,
         Reason::StoreLost,
         Reason::Store,
-        Reason::NoRecovery,
         Reason::Busy,
         Reason::Stopping,
     ];
@@ -191,23 +188,22 @@ impl Reason {
     /// The word.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Reason::BadRequest => "bad-request",
-            Reason::NotSigned => "not-signed",
-            Reason::NotAssigned => "not-assigned",
-            Reason::NotAccepted => "not-accepted",
-            Reason::NotApplied => "not-applied",
-            Reason::AcceptAgain => "accept-again",
+            Reason::BadRequest => "bad_request",
+            Reason::NotSigned => "not_signed",
+            Reason::NotAssigned => "not_assigned",
+            Reason::NotAccepted => "not_accepted",
+            Reason::NotApplied => "not_applied",
+            Reason::AcceptAgain => "accept_again",
             Reason::Absent => "absent",
-            Reason::UsedId => "used-id",
-            Reason::NotPossible => "not-possible",
-            Reason::TooLarge => "too-large",
-            Reason::NotRead => "not-read",
-            Reason::DoesNotFit => "does-not-fit",
-            Reason::NoRecord => "no-record",
-            Reason::OtherVault => "other-vault",
-            Reason::StoreLost => "store-lost",
+            Reason::UsedId => "used_id",
+            Reason::NotPossible => "not_possible",
+            Reason::TooLarge => "too_large",
+            Reason::NotRead => "not_read",
+            Reason::DoesNotFit => "does_not_fit",
+            Reason::NoRecord => "no_record",
+            Reason::OtherVault => "other_vault",
+            Reason::StoreLost => "store_lost",
             Reason::Store => "store",
-            Reason::NoRecovery => "no-recovery",
             Reason::Busy => "busy",
             Reason::Stopping => "stopping",
         }
@@ -227,7 +223,6 @@ impl Reason {
             | Reason::OtherVault
             | Reason::StoreLost
             | Reason::Store
-            | Reason::NoRecovery
             | Reason::Busy
             | Reason::Stopping => 503,
         }

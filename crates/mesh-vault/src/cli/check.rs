@@ -92,20 +92,7 @@ fn of_the_machine(folder: &Path) -> Vec<Line> {
     match &store {
         Err(why) => say("store", Err(why.clone())),
         Ok(store) => {
-            let faults = store.faults().map_err(|why| why.to_string());
-            say(
-                "store",
-                faults.and_then(|faults| match faults.first() {
-                    Some(fault) => Err(format!("SQLite finds {fault}: restore a copy")),
-                    None => {
-                        let counts = store.counts().map_err(|why| why.to_string())?;
-                        let [secrets, revisions, recovery, lists] = counts;
-                        Ok(format!(
-                            "{secrets} secrets, {revisions} revisions, {recovery} second copies, {lists} lists"
-                        ))
-                    }
-                }),
-            );
+            say("store", of_the_store(store));
             say(
                 "mesh",
                 match store.setup() {
@@ -119,6 +106,15 @@ fn of_the_machine(folder: &Path) -> Vec<Line> {
     let key = key::read(folder).map(|pair| SealingKey::of(&pair).to_string()).map_err(|why| why.to_string());
     say("key", key);
     lines
+}
+
+fn of_the_store(store: &Store) -> Result<String, String> {
+    let tell = |why: crate::store::Unusable| why.to_string();
+    if let Some(fault) = store.faults().map_err(tell)?.first() {
+        return Err(format!("the file is damaged, {fault}: restore a copy"));
+    }
+    let [secrets, revisions, recovery, lists] = store.counts().map_err(tell)?;
+    Ok(format!("{secrets} secrets, {revisions} revisions, {recovery} second copies, {lists} lists"))
 }
 
 fn of_the_bus(client: &mut Client) -> Vec<Line> {

@@ -99,7 +99,7 @@ impl Vault {
         if self.stopping.is_some() {
             return self.reject(
                 answer,
-                Refusal::new(Reason::Stopping, "the vault is stopping: ask again"),
+                &Refusal::new(Reason::Stopping, "the vault is stopping: ask again"),
                 now,
             );
         }
@@ -115,7 +115,7 @@ impl Vault {
             Ok(what) => self.consider(answer, what, now),
             Err(why) => {
                 let message = format!("{why}: see docs/mesh-vault.md for the form of a request");
-                self.reject(answer, Refusal::new(Reason::BadRequest, message), now);
+                self.reject(answer, &Refusal::new(Reason::BadRequest, message), now);
             }
         }
     }
@@ -124,7 +124,7 @@ impl Vault {
     fn consider(&mut self, answer: Waiting, what: Asked, now: Duration) {
         if !self.is_on_duty() {
             let refusal = Refusal::new(Reason::NotRead, self.tell_unread());
-            return self.park(answer, what, UNTIL_READ, refusal, now);
+            return self.park(answer, what, UNTIL_READ, &refusal, now);
         }
         let verdict = match &what {
             Asked::Secret(request) => self.judge_secret(request),
@@ -132,27 +132,30 @@ impl Vault {
         };
         match verdict {
             Verdict::Give(work, sequence) => {
-                let revision = match &work {
+                let revision = match &*work {
                     Work::Give { revision, .. } => *revision,
                     Work::GiveList { place, .. } => self.holdings.revision(place),
                     _ => 0,
                 };
-                self.begin(work, Job::Give { answer, what, revision, sequence });
+                self.begin(*work, Job::Give { answer, what, revision, sequence });
             }
             Verdict::Make(work, sequence) => {
-                if let Work::Make { place, revision, .. } = &work {
+                if let Work::Make { place, revision, .. } = &*work {
                     let (place, revision) = (place.clone(), *revision);
                     self.busy.insert(place.clone());
                     let sequence = Some(sequence);
-                    self.begin(work, Job::Keep { place, revision, answer: Some(answer), id: None, sequence });
+                    self.begin(
+                        *work,
+                        Job::Keep { place, revision, answer: Some(answer), id: None, sequence },
+                    );
                 }
             }
-            Verdict::Wait(refusal) => self.park(answer, what, A_MOMENT, refusal, now),
-            Verdict::Refuse(refusal) => self.reject(answer, refusal, now),
+            Verdict::Wait(refusal) => self.park(answer, what, A_MOMENT, &refusal, now),
+            Verdict::Refuse(refusal) => self.reject(answer, &refusal, now),
         }
     }
 
-    fn park(&mut self, answer: Waiting, what: Asked, wait: Duration, refusal: Refusal, now: Duration) {
+    fn park(&mut self, answer: Waiting, what: Asked, wait: Duration, refusal: &Refusal, now: Duration) {
         let until = answer.since + wait;
         if now >= until || self.parked.len() >= MAX_PARKED {
             return self.reject(answer, refusal, now);
@@ -168,7 +171,7 @@ impl Vault {
         }
         for Parked { answer, what, .. } in std::mem::take(&mut self.parked) {
             if self.stopping.is_some() {
-                self.reject(answer, Refusal::new(Reason::Stopping, "the vault is stopping: ask again"), now);
+                self.reject(answer, &Refusal::new(Reason::Stopping, "the vault is stopping: ask again"), now);
             } else {
                 self.consider(answer, what, now);
             }
@@ -230,7 +233,7 @@ impl Vault {
                 self.counters.given += 1;
                 self.respond(answer, &body, now);
             }
-            (_, _) => self.reject(answer, Refusal::new(Reason::Store, "the store gave something else"), now),
+            (_, _) => self.reject(answer, &Refusal::new(Reason::Store, "the store gave something else"), now),
         }
     }
 
@@ -257,7 +260,7 @@ impl Vault {
             }
         };
         if let Some(answer) = answer {
-            self.reject(answer, Refusal { reason, message, sequence }, now);
+            self.reject(answer, &Refusal { reason, message, sequence }, now);
         }
     }
 
@@ -281,7 +284,7 @@ impl Vault {
                 "the response has {} bytes, more than the server's max_payload of {max_payload}: raise max_payload of the nats-server",
                 body.len()
             );
-            return self.reject(to, Refusal::new(Reason::TooLarge, message), now);
+            return self.reject(to, &Refusal::new(Reason::TooLarge, message), now);
         }
         self.counters.answers += 1;
         if let Some(work) = self.work.get_mut(&to.verb) {
@@ -290,7 +293,7 @@ impl Vault {
         self.send(to.reply, Headers::new(), body);
     }
 
-    pub(super) fn reject(&mut self, to: Waiting, refusal: Refusal, now: Duration) {
+    pub(super) fn reject(&mut self, to: Waiting, refusal: &Refusal, now: Duration) {
         let code = refusal.reason.code();
         let line = errors::one_line(&refusal.message);
         self.counters.refusals += 1;

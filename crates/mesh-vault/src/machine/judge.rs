@@ -15,9 +15,9 @@ use mesh_model::vault_api::{ConsumersRequest, SecretRequest};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The sealed copies that this task reads, by the declaration of that sequence.
-    Give(Work, u64),
+    Give(Box<Work>, u64),
     /// What this task makes.
-    Make(Work, u64),
+    Make(Box<Work>, u64),
     /// This, if nothing changes in a moment: what it waits for may be under way.
     Wait(Refusal),
     /// This.
@@ -104,7 +104,7 @@ impl Vault {
         let is_lost = there > newest.map_or(0, |(revision, _)| revision);
         match (newest, granted.need.make) {
             (Some((revision, held)), _) if !is_lost && held.key == record.sealing => {
-                Verdict::Give(Work::Give { place, revision }, sequence)
+                Verdict::Give(Box::new(Work::Give { place, revision }), sequence)
             }
             _ if is_lost && !self.settings.remake => {
                 let message = self.tell_lost(&place);
@@ -119,7 +119,7 @@ impl Vault {
                     keys: self.keys(record),
                     once: None,
                 };
-                Verdict::Make(work, sequence)
+                Verdict::Make(Box::new(work), sequence)
             }
             (Some(_), None) => refuse(
                 Reason::AcceptAgain,
@@ -152,7 +152,9 @@ impl Vault {
                 let message = self.tell_lost(place);
                 Verdict::Refuse(Refusal::by(granted.sequence, Reason::StoreLost, message))
             }
-            Some(revision) => Verdict::Give(Work::Give { place: place.clone(), revision }, granted.sequence),
+            Some(revision) => {
+                Verdict::Give(Box::new(Work::Give { place: place.clone(), revision }), granted.sequence)
+            }
             None => {
                 let Provider { node, module } = provider;
                 let message = format!(
@@ -206,7 +208,7 @@ impl Vault {
                     && self.fits_provider(&place, &granted.record.sealing) =>
             {
                 let members = list.members.clone();
-                Verdict::Give(Work::GiveList { place, members }, sequence)
+                Verdict::Give(Box::new(Work::GiveList { place, members }), sequence)
             }
             _ => later(Reason::Busy),
         }

@@ -16,7 +16,7 @@ enum Wish {
     /// It cannot be made yet.
     Waits(Refusal),
     /// This is to be done.
-    Make(Work),
+    Make(Box<Work>),
 }
 
 impl Vault {
@@ -39,12 +39,12 @@ impl Vault {
                 Wish::Settled => {}
                 Wish::Waits(refusal) => drop(self.lists_that_wait.insert(place, refusal)),
                 Wish::Make(work) => {
-                    let Work::List { new, list, .. } = &work else { continue };
+                    let Work::List { new, list, .. } = &*work else { continue };
                     let places = new.iter().map(|new| Place::of_consumer(&new.consumer));
                     let busy: Vec<Place> = places.chain([place.clone()]).collect();
                     let job = Job::List { place, list: list.clone(), busy: busy.clone() };
                     self.busy.extend(busy);
-                    self.begin(work, job);
+                    self.begin(*work, job);
                 }
             }
         }
@@ -100,6 +100,6 @@ impl Vault {
             return Wish::Settled;
         }
         let (mesh, key) = (mesh.clone(), record.sealing.clone());
-        Wish::Make(Work::List { mesh, place: place.clone(), list, key, new })
+        Wish::Make(Box::new(Work::List { mesh, place: place.clone(), list, key, new }))
     }
 }

@@ -34,13 +34,13 @@ impl Vault {
             let work = match answer.verb {
                 Verb::Accept => self.accept(request, once),
                 Verb::Rotate => self.rotate(&request, once),
-                _ => self.export(request, once),
+                _ => Ok(self.export(request, once)),
             }?;
             Ok((work, id))
         });
         let (work, id) = match begun {
             Ok(begun) => begun,
-            Err(refusal) => return self.reject(answer, refusal, now),
+            Err(refusal) => return self.reject(answer, &refusal, now),
         };
         let job = match &work {
             Work::Make { place, revision, .. } | Work::Accept { place, revision, .. } => {
@@ -188,19 +188,19 @@ impl Vault {
         }
     }
 
-    fn export(&self, request: SignedRequest, once: Once) -> Result<Work, Refusal> {
+    fn export(&self, request: SignedRequest, once: Once) -> Work {
         let room = match self.link {
             LinkState::Up { max_payload, .. } => max_payload.saturating_sub(MARGIN).max(max_payload / 2),
             _ => PAGE_BYTES,
         };
-        Ok(Work::Export { mesh: request.mesh, after: request.name, bytes: PAGE_BYTES.min(room), once })
+        Work::Export { mesh: request.mesh, after: request.name, bytes: PAGE_BYTES.min(room), once }
     }
 
     /// A page of recovery copies was read.
     pub(super) fn give_page(&mut self, answer: Waiting, id: String, outcome: Outcome, now: Duration) {
         match outcome {
             Outcome::Page(copies, next) => self.respond(answer, &ExportAnswer { id, copies, next }, now),
-            _ => self.reject(answer, Refusal::new(Reason::Store, "the store gave something else"), now),
+            _ => self.reject(answer, &Refusal::new(Reason::Store, "the store gave something else"), now),
         }
     }
 }

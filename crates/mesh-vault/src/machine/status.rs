@@ -111,7 +111,7 @@ impl Vault {
         }
         match &self.duty {
             Duty::Standby { other, .. } => {
-                missing.push(format!("another vault serves, {other}: stop one of them"))
+                missing.push(format!("another vault serves, {other}: stop one of them"));
             }
             Duty::Looking { .. } if self.link.is_up() => missing.push("looking for other vaults".to_owned()),
             _ => {}

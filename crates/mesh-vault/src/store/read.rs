@@ -138,7 +138,7 @@ impl Store {
         ])
     }
 
-    /// What SQLite finds wrong with the file.
+    /// What `SQLite` finds wrong with the file.
     pub fn faults(&self) -> Result<Vec<String>, Unusable> {
         let mut check = self.connection.prepare("PRAGMA quick_check(8)")?;
         let words = check.query_map([], |row| row.get::<_, String>(0))?;
@@ -204,7 +204,7 @@ fn number(row: &Row<'_>, column: usize) -> Result<u64, rusqlite::Error> {
     Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
 }
 
-/// A number as SQLite has it.
+/// A number as `SQLite` has it.
 pub(super) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -43,9 +43,9 @@ fn a_declared_secret_is_made_once_and_opens_on_its_host_alone() {
     assert_eq!(told, json!({"revision": 1, "origin": "made", "recovery": recovery}));
 
     let (code, reason, sequence) = refusal(&bench.secret(&attic, "attic", "web", "api-token"));
-    assert_eq!((code, reason.as_str(), sequence), (404, "not-accepted", Some(1)));
+    assert_eq!((code, reason.as_str(), sequence), (404, "not_accepted", Some(1)));
     let (code, reason, sequence) = refusal(&bench.secret(&attic, "attic", "web", "other"));
-    assert_eq!((code, reason.as_str(), sequence), (403, "not-assigned", Some(1)));
+    assert_eq!((code, reason.as_str(), sequence), (403, "not_assigned", Some(1)));
     let (code, _, sequence) = refusal(&bench.secret(&attic, "attic", "mail", "session-key"));
     assert_eq!((code, sequence), (403, Some(1)));
     let (code, _, sequence) = refusal(&bench.secret(&attic, "garage", "web", "session-key"));

@@ -206,6 +206,7 @@ impl Bench {
 
     /// Asks for a secret as the node's client.
     #[track_caller]
+    #[expect(clippy::unused_self, reason = "it stands beside what else is asked of the mesh")]
     pub(crate) fn secret(&self, client: &Client, node: &str, module: &str, name: &str) -> Message {
         let request = json!({"node": node, "module": module, "name": name}).to_string();
         client.request("mesh-vault.secret", request, PATIENCE).expect("an answer")

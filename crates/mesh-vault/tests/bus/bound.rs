@@ -35,7 +35,7 @@ fn the_provider_has_a_credential_before_its_consumer() {
     let (attic, cellar) = (bench.server.client(&node("attic")), bench.server.client(&node("cellar")));
 
     let (code, reason, sequence) = refusal(&bench.secret(&attic, "attic", "web", "database"));
-    assert_eq!((code, reason.as_str(), sequence), (404, "not-applied", Some(1)));
+    assert_eq!((code, reason.as_str(), sequence), (404, "not_applied", Some(1)));
     assert!(bench.tester.kv_get("mesh-vault_revisions", "attic.web.database").is_none(), "not told before");
 
     let given = list(&bench, &cellar);

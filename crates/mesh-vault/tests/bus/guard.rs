@@ -75,7 +75,7 @@ fn what_is_no_request_is_refused_with_its_place() {
         assert!(said.contains(why) || why == "JSON", "{body}: {said}");
     }
     let large = format!(r#"{{"node":"{}","module":"web","name":"a"}}"#, "n".repeat(5000));
-    assert_eq!(refusal(&attic.request("mesh-vault.secret", large, PATIENCE).unwrap()).1, "bad-request");
+    assert_eq!(refusal(&attic.request("mesh-vault.secret", large, PATIENCE).unwrap()).1, "bad_request");
 }
 
 #[test]

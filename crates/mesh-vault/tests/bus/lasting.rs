@@ -66,7 +66,7 @@ fn a_lost_store_makes_nothing_that_was_handed_out_unless_it_is_told_to() {
     bench.start(&[]);
     bench.wait_ready();
     let (code, reason, sequence) = refusal(&bench.secret(&attic, "attic", "web", "key"));
-    assert_eq!((code, reason.as_str(), sequence), (503, "store-lost", Some(1)));
+    assert_eq!((code, reason.as_str(), sequence), (503, "store_lost", Some(1)));
     assert_eq!(refusal(&bench.secret(&attic, "attic", "web", "token")).0, 503);
     assert_eq!(answer(&bench.secret(&attic, "attic", "web", "fresh")).revision, 1, "what is new is made");
 
@@ -80,7 +80,7 @@ fn a_lost_store_makes_nothing_that_was_handed_out_unless_it_is_told_to() {
     });
     bench.wait_revision("attic.web.key", 2);
     let (code, reason, _) = refusal(&bench.secret(&attic, "attic", "web", "token"));
-    assert_eq!((code, reason.as_str()), (404, "accept-again"), "a person gave it, and has to again");
+    assert_eq!((code, reason.as_str()), (404, "accept_again"), "a person gave it, and has to again");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn e09_a_node_with_new_keys_gets_new_secrets_and_what_a_person_gave_is_named() {
     bench.start(&[]);
     bench.wait_ready();
     let (code, reason, _) = refusal(&bench.secret(&attic, "attic", "web", "key"));
-    assert_eq!((code, reason.as_str()), (503, "no-record"));
+    assert_eq!((code, reason.as_str()), (503, "no_record"));
     let log = bench.vault.as_ref().unwrap().log();
     assert!(log.contains("its epoch is 1, and 2 was seen before"), "{log}");
 }
@@ -118,7 +118,7 @@ fn e03_a_node_without_a_sealing_key_gets_a_word_and_no_secret() {
     bench.assign("attic", "web", &json!([made("key", "hex")]));
     let attic = bench.server.client(&node("attic"));
     let (code, reason, sequence) = refusal(&bench.secret(&attic, "attic", "web", "key"));
-    assert_eq!((code, reason.as_str(), sequence), (503, "no-record", Some(1)));
+    assert_eq!((code, reason.as_str(), sequence), (503, "no_record", Some(1)));
 }
 
 #[test]

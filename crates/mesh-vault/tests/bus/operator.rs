@@ -59,7 +59,7 @@ fn an_accepted_value_reaches_its_host_and_no_id_is_good_twice() {
     );
 
     let (code, reason, _) = refusal(&ask(&operator, "accept", &request));
-    assert_eq!((code, reason.as_str()), (409, "used-id"));
+    assert_eq!((code, reason.as_str()), (409, "used_id"));
     assert_eq!(answer(&bench.secret(&attic, "attic", "web", "api-token")), own, "and nothing changed");
     assert_eq!(
         revision(&ask(&operator, "accept", &accept(&bench, "two", "api-token", b"newer"))).revision,
@@ -86,25 +86,25 @@ fn a_request_counts_by_its_signature_time_verb_and_place_alone() {
     let request =
         |id: &str, at: &str, verb: &str, name: &str| bench.controller.request(verb, id, at, &place(name));
 
-    assert_eq!(refused("rotate", b"{}"), "400 bad-request");
+    assert_eq!(refused("rotate", b"{}"), "400 bad_request");
     let stranger = crate::support::controller::Controller::new(bench.controller.vault.clone());
-    assert_eq!(refused("rotate", &stranger.request("rotate", "a", &now(), &place("key"))), "403 not-signed");
-    assert_eq!(refused("export", &request("b", &now(), "rotate", "key")), "400 bad-request");
+    assert_eq!(refused("rotate", &stranger.request("rotate", "a", &now(), &place("key"))), "403 not_signed");
+    assert_eq!(refused("export", &request("b", &now(), "rotate", "key")), "400 bad_request");
     let old = rfc3339(SystemTime::now() - Duration::from_secs(3600));
-    assert_eq!(refused("rotate", &request("c", &old, "rotate", "key")), "403 not-signed");
+    assert_eq!(refused("rotate", &request("c", &old, "rotate", "key")), "403 not_signed");
     assert_eq!(refused("rotate", &request("d", &now(), "rotate", "nothing")), "404 absent");
-    assert_eq!(refused("rotate", &request("e", &now(), "rotate", "api-token")), "409 not-possible");
-    assert_eq!(refused("rotate", &request("f", &now(), "rotate", "database")), "409 not-possible");
+    assert_eq!(refused("rotate", &request("e", &now(), "rotate", "api-token")), "409 not_possible");
+    assert_eq!(refused("rotate", &request("f", &now(), "rotate", "database")), "409 not_possible");
     let mut elsewhere = place("api-token");
     elsewhere["value"] = json!(bench.controller.value("attic", "mail", "api-token", b"x"));
     assert_eq!(
         refused("accept", &bench.controller.request("accept", "g", &now(), &elsewhere)),
-        "400 bad-request"
+        "400 bad_request"
     );
     let large = vec![b'x'; 256 * 1024 + 1];
-    assert_eq!(refused("accept", &accept(&bench, "h", "api-token", &large)), "400 bad-request");
+    assert_eq!(refused("accept", &accept(&bench, "h", "api-token", &large)), "400 bad_request");
     let other_mesh = crate::support::controller::Controller { id: "other".into(), ..stranger };
-    assert_eq!(refused("export", &other_mesh.request("export", "i", &now(), &json!({}))), "403 not-signed");
+    assert_eq!(refused("export", &other_mesh.request("export", "i", &now(), &json!({}))), "403 not_signed");
     // A refused request has used no id.
     assert_eq!(revision(&ask(&operator, "rotate", &request("d", &now(), "rotate", "key"))).revision, 2);
 }

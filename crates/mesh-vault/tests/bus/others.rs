@@ -40,6 +40,6 @@ fn a_second_vault_with_a_store_of_its_own_stands_by_until_the_first_is_gone() {
         let message = message.map_err(|why| format!("{why:?}"))?;
         // It has another key, which the mesh does not name: it hands out nothing.
         let reason = message.json()["error"]["reason"].clone();
-        if reason == json!("other-vault") { Ok(()) } else { Err(message.text()) }
+        if reason == json!("other_vault") { Ok(()) } else { Err(message.text()) }
     });
 }

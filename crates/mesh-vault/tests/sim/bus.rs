@@ -54,19 +54,19 @@ impl Bus {
     }
 
     /// Writes a value; the deliveries that follow.
-    pub(crate) fn put(&mut self, bucket: &str, key: &str, value: Vec<u8>) -> (u64, Vec<Sent>) {
+    pub(crate) fn put(&mut self, bucket: &str, key: &str, value: &[u8]) -> (u64, Vec<Sent>) {
         let stored = self.buckets.entry(bucket.to_owned()).or_default();
         stored.sequence += 1;
         let sequence = stored.sequence;
         if bucket == "mesh-vault_revisions"
-            && let Ok(value) = serde_json::from_slice::<Value>(&value)
+            && let Ok(value) = serde_json::from_slice::<Value>(value)
         {
             self.revisions.entry(key.to_owned()).or_default().push(value["revision"].as_u64().unwrap());
         }
-        stored.keys.insert(key.to_owned(), (sequence, Some(value.clone())));
+        stored.keys.insert(key.to_owned(), (sequence, Some(value.to_vec())));
         let mut sent = Vec::new();
         for consumer in self.consumers.iter_mut().filter(|consumer| consumer.bucket == bucket) {
-            sent.push(consumer.deliver(key, sequence, 0, value.clone()));
+            sent.push(consumer.deliver(key, sequence, 0, value.to_vec()));
         }
         (sequence, sent)
     }
@@ -122,7 +122,7 @@ impl Bus {
             let error = json!({"code": 400, "err_code": 10071, "description": "wrong last sequence"});
             return vec![answer(json!({ "error": error }))];
         }
-        let (sequence, mut sent) = self.put(bucket, key, message.body.to_vec());
+        let (sequence, mut sent) = self.put(bucket, key, &message.body);
         sent.push(answer(json!({"stream": format!("KV_{bucket}"), "seq": sequence})));
         sent
     }

@@ -108,7 +108,7 @@ impl World {
         world
     }
 
-    fn put(&mut self, bucket: &str, key: &str, value: Vec<u8>) {
+    fn put(&mut self, bucket: &str, key: &str, value: &[u8]) {
         let (_, sent) = self.bus.put(bucket, key, value);
         self.bring(sent);
     }
@@ -117,14 +117,14 @@ impl World {
         self.controller.join(node);
         self.hosts.entry(node.to_owned()).or_default().push(self.controller.nodes[node].host.clone());
         let record = self.controller.record(node);
-        self.put("mesh-controller_nodes", node, record);
+        self.put("mesh-controller_nodes", node, &record);
     }
 
     fn assign(&mut self, node: &str, module: &str, needs: &serde_json::Value) {
         let bytes = self.controller.assign(node, module, needs);
-        self.put("mesh-controller_assignments", &format!("{node}.{module}"), bytes);
+        self.put("mesh-controller_assignments", &format!("{node}.{module}"), &bytes);
         let declaration = self.controller.declare(node);
-        self.put("mesh-controller_declarations", node, declaration);
+        self.put("mesh-controller_declarations", node, &declaration);
     }
 
     /// Starts the program anew; what it had in memory is gone.
@@ -195,7 +195,7 @@ impl World {
     fn handle(&mut self, event: Event<Done>) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
-            let now = self.now - self.started;
+            let now = self.now.saturating_sub(self.started);
             let Some((vault, _)) = &mut self.vault else { return };
             let actions = vault.handle(event, now);
             assert!(!vault.has_ended());
@@ -260,7 +260,7 @@ impl World {
             let place = Place::new(&answer.node, &answer.module, &answer.name);
             let label = self.controller.label(&place.node, &place.module, &place.name);
             let value = self.open(&place.node, &answer.sealed, &label, answer.revision);
-            self.got(&place.node.clone(), place.clone(), answer.revision, value);
+            self.got(&place.node, &place, answer.revision, &value);
             let secrets = json!({place.name: answer.revision});
             self.apply(&place.node, &place.module, &secrets);
         } else if subject.starts_with("_INBOX.consumers.") {
@@ -271,14 +271,10 @@ impl World {
                     let opened = entry.sealed.open(host, &self.controller.vault, &label).ok()?;
                     Some((opened.revision, opened.value.expose().to_vec()))
                 });
-                self.got("cellar", Place::of_consumer(&entry.of), revision, value);
+                self.got("cellar", &Place::of_consumer(&entry.of), revision, &value);
             }
-            self.got(
-                "cellar",
-                Place::of_list("cellar", "db", "postgres"),
-                answer.revision,
-                format!("{:?}", answer.sealed).into_bytes(),
-            );
+            let list = Place::of_list("cellar", "db", "postgres");
+            self.got("cellar", &list, answer.revision, format!("{:?}", answer.sealed).as_bytes());
             let secrets = json!({"consumers:postgres": answer.revision});
             self.apply("cellar", "db", &secrets);
         }
@@ -294,12 +290,12 @@ impl World {
     }
 
     /// One revision has one value, for provider and consumer alike, and nobody is given an older one.
-    fn got(&mut self, node: &str, place: Place, revision: u64, value: Vec<u8>) {
+    fn got(&mut self, node: &str, place: &Place, revision: u64, value: &[u8]) {
         let newest = self.newest.entry((node.to_owned(), place.clone())).or_default();
         assert!(revision >= *newest, "{place}: revision {revision} behind {newest}");
         *newest = revision;
-        let known = self.values.entry((place.clone(), revision)).or_insert_with(|| value.clone());
-        assert!(*known == value, "{place}: two values of revision {revision}");
+        let known = self.values.entry((place.clone(), revision)).or_insert_with(|| value.to_vec());
+        assert!(known == value, "{place}: two values of revision {revision}");
     }
 
     /// The node applies what it got, sometimes.
@@ -312,7 +308,7 @@ impl World {
             "version": "1", "sequence": 1, "assignment": digest, "settings": digest, "resources": 0, "changed": 0,
             "needs": 1, "secrets": secrets,
         });
-        self.put("mesh-provisioner_applied", &format!("{node}.{module}"), applied.to_string().into_bytes());
+        self.put("mesh-provisioner_applied", &format!("{node}.{module}"), applied.to_string().as_bytes());
     }
 
     fn ask(&mut self, subject: &str, reply: &str, body: Vec<u8>) {
@@ -385,9 +381,9 @@ impl World {
                 15 => {
                     // Somebody writes what is none of ours, and deletes nothing.
                     let junk = self.dice.roll().to_string().into_bytes();
-                    self.put("mesh-controller_declarations", "attic", junk);
+                    self.put("mesh-controller_declarations", "attic", &junk);
                     let declaration = self.controller.declare("attic");
-                    self.put("mesh-controller_declarations", "attic", declaration);
+                    self.put("mesh-controller_declarations", "attic", &declaration);
                 }
                 16 if self.fault(self.faults.cut * 5) => {
                     self.disconnect();
