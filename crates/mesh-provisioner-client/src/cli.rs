@@ -4,10 +4,12 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "their brackets hold what an option is without the flag")]
 
 mod check;
+mod completion;
 mod explain;
 mod health;
 mod join;
 mod lint;
+pub mod pages;
 mod serve;
 
 use std::ffi::OsString;
@@ -56,6 +58,7 @@ enum Command {
     Check(check::Check),
     Status(explain::StatusCommand),
     Health(health::Health),
+    Completion(completion::Completion),
     Version(Version),
 }
 
@@ -95,6 +98,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Check(check) => check.run(&environment).into(),
         Command::Status(status) => status.run().into(),
         Command::Health(health) => health.run().into(),
+        Command::Completion(completion) => completion.run().into(),
         Command::Version(_) => print(&version()).into(),
     }
 }
