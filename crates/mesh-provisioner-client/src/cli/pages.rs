@@ -69,7 +69,7 @@ pub fn manual() -> String {
 const END: &str = ".SH ENVIRONMENT\n.TP\n.B MESH_TOKEN\nthe token of join, in place of an argument\n.TP\n\
 .BR NATS_URL \", \" NATS_CA \", \" NATS_NKEY \", \" NATS_CREDS \", \" NATS_USER \", \" NATS_PASSWORD\n\
 override what joining wrote\n.TP\n.B RUST_LOG\nwhat goes into the log: error, warn, info or debug\n\
-.SH EXIT STATUS\n0 done; 1 failed; 2 plan found something; 3 something waits; 4 a declaration is refused; 5 the host failed; \
+.SH EXIT STATUS\n0 done; 1 failed; 2 plan found something; 3 something waits; 5 the host failed; \
 64 the command line is wrong; 69 the bus cannot be reached, or nobody answers; 75 another client serves this node; 77 the bus \
 denies a right; 78 the configuration is wrong.\n.SH FILES\n.TP\n\
 .I /etc/mesh\\-provisioner\\-client/client.json\nmesh, node, servers and pin, as joining wrote them\n.TP\n\
