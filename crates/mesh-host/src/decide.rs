@@ -13,6 +13,7 @@ mod file;
 mod into;
 mod managed;
 mod network;
+mod opening;
 mod orphan;
 mod package;
 mod process;

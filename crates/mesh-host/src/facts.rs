@@ -2,7 +2,7 @@
 
 mod managed;
 
-pub use managed::{AccountFact, Check, Load, Manager, UnitFact};
+pub use managed::{AccountFact, Check, Load, Manager, OpeningFact, UnitFact};
 
 use crate::container::Family;
 use crate::digest::{Digest, Digests};
@@ -58,6 +58,8 @@ pub enum Question {
     Network(String),
     /// Whether this image is here.
     Image(String),
+    /// Whether this port is open, `8080/tcp`.
+    Opening(String),
 }
 
 /// What kind of thing is at a path.
@@ -213,6 +215,8 @@ pub enum Answer {
     Container(Box<Family>),
     /// To a question about a thing that has a name: it is there.
     Present,
+    /// To [`Question::Opening`].
+    Opening(OpeningFact),
     /// To a question about a thing that has a name: there is none of that name.
     Absent,
     /// The question can be answered, and the answer forbids to go on: a link in the path, an owner who is not trusted.

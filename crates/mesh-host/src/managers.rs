@@ -12,12 +12,14 @@ mod user;
 
 pub use user::Users;
 
+pub(crate) use firewall::confirm;
 pub use runtime::{RunOf, Runtime, Runtimes};
 
 use crate::facts::{Answer, Manager, Question};
 use crate::machine::{Contents, Tools};
 use crate::outcome::Failure;
 use crate::step::{PackageStep, Step};
+use firewall::Firewall;
 use package::Packages;
 use service::Services;
 use std::path::Path;
@@ -29,6 +31,7 @@ pub struct Managers {
     services: Services,
     packages: Packages,
     runtimes: Runtimes,
+    firewall: Firewall,
     contents: Rc<Contents>,
 }
 
@@ -38,7 +41,7 @@ impl Managers {
     pub fn find(contents: Rc<Contents>, run: &Path) -> Self {
         let services = Services::find();
         let packages = Packages::new(services.is_there());
-        Self { packages, services, runtimes: Runtimes::new(run), contents }
+        Self { packages, services, runtimes: Runtimes::new(run), firewall: Firewall::new(run), contents }
     }
 
     /// The container runtime and its version, if one answers.
@@ -58,6 +61,7 @@ impl Managers {
             Manager::Log => service::log(questions),
             Manager::Packages => self.packages.look(questions),
             Manager::Runtime => self.runtimes.look(questions),
+            Manager::Firewall => self.firewall.look(questions),
             Manager::Commands => {
                 let (contents, runtimes) = (&self.contents, &mut self.runtimes);
                 questions.iter().map(|question| action::look(question, contents, runtimes)).collect()
@@ -82,6 +86,7 @@ impl Managers {
             Step::Package(PackageStep::Install { package }) => self.packages.install(package),
             Step::Action(step) => action::perform(&step.command, &self.contents, &mut self.runtimes),
             Step::Container(step) => self.runtimes.perform(step, tools),
+            Step::Opening(step) => self.firewall.perform(step),
             Step::Network(step) => self.runtimes.perform_network(step),
             Step::Files(_) | Step::User(_) => {
                 Err(Failure::Failed("no manager does this; report this as a bug".to_owned()))

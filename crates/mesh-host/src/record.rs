@@ -7,7 +7,7 @@ use crate::digest::Digest;
 use crate::step::Ids;
 use crate::target::{Origin, Target};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How a resource stood when it was last applied with success.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +67,14 @@ pub enum Written {
     Container(Box<ContainerRecord>),
     /// A network of the container runtime.
     Network {},
+    /// A port that the firewall lets in.
+    Opening {
+        /// The firewall that was told.
+        firewall: String,
+        /// From where; empty: from everywhere.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        from: BTreeSet<String>,
+    },
     /// A unit of the service manager.
     Unit {
         /// Whether it was made to run, or not to run.

@@ -3,7 +3,7 @@
 mod hand;
 mod run;
 
-pub use hand::{forget, restore};
+pub use hand::{confirm, forget, restore};
 pub use run::run_now;
 
 use crate::apply;

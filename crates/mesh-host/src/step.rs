@@ -10,6 +10,7 @@ use crate::digest::Digest;
 use crate::facts::{Manager, Question, Stamp, Touch};
 use mesh_model::resource::Format;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// One effect on the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,27 @@ pub enum Step {
     Container(ContainerStep),
     /// Of a network of the container runtime.
     Network(NetworkStep),
+    /// Of the firewall.
+    Opening(OpeningStep),
+}
+
+/// One effect on the firewall.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpeningStep {
+    /// Lets a port in from these places alone; none: from everywhere.
+    Open {
+        /// `8080/tcp`.
+        name: String,
+        /// Addresses and networks.
+        from: BTreeSet<String>,
+    },
+    /// Lets it in no longer.
+    Close {
+        /// `8080/tcp`.
+        name: String,
+        /// From where it is let in now.
+        from: BTreeSet<String>,
+    },
 }
 
 /// One effect on a network of the container runtime.
@@ -195,6 +217,7 @@ impl Step {
                 Touch::these(vec![Question::Image(image.clone())])
             }
             Self::Container(step) => Touch::these(vec![Question::Container(step.of().to_owned())]),
+            Self::Opening(_) => Touch::manager(Manager::Firewall),
             Self::Network(NetworkStep::Create { name } | NetworkStep::Remove { name }) => {
                 Touch::these(vec![Question::Network(name.clone())])
             }

@@ -1,6 +1,6 @@
 //! What the managers of the machine hold.
 
-use super::{Decided, Failure, View, action, container, failed, network, package, process, service, user};
+use super::{Decided, Failure, View, action, container, failed, network, opening, package, process, service, user};
 use crate::desired::{Desired, Managed};
 use mesh_model::resource::What;
 
@@ -14,6 +14,7 @@ pub(super) fn next(desired: &Desired, managed: &Managed, view: &View<'_>) -> Dec
         What::Action(declared) => action::next(&desired.id, declared, managed.private, view),
         What::Container(declared) => container::next(desired, declared, managed.env.as_ref(), view),
         What::Network(_) => network::next(view),
+        What::Opening(declared) => opening::next(declared, view),
         _ => {
             let kind = desired.target().kind.name();
             Err(failed(Failure::Failed(format!("this program cannot apply a {kind} yet: use a newer one"))))

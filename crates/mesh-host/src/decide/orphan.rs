@@ -36,6 +36,7 @@ pub(super) fn next(view: &View<'_>) -> Decided {
         Kind::Container => super::container::next_orphan(view),
         Kind::Network => super::network::next_orphan(view),
         Kind::Process => super::process::remove(view),
+        Kind::Opening => super::opening::next_orphan(view),
         other => Err(failed(Failure::Failed(format!("there is no way to remove a {}", other.name())))),
     }
 }

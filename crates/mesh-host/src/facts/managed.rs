@@ -1,6 +1,7 @@
 //! What the managers of the machine know.
 
 use super::Question;
+use std::collections::BTreeSet;
 
 /// Who answers a question. Whatever is asked of one of them at a time costs one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,6 +22,8 @@ pub enum Manager {
     Commands,
     /// The container runtime.
     Runtime,
+    /// The firewall.
+    Firewall,
 }
 
 impl Question {
@@ -37,6 +40,7 @@ impl Question {
             Self::Account(_) => Manager::Accounts,
             Self::Holds(_) => Manager::Commands,
             Self::Container(_) | Self::Network(_) | Self::Image(_) => Manager::Runtime,
+            Self::Opening(_) => Manager::Firewall,
         }
     }
 }
@@ -129,4 +133,15 @@ impl UnitFact {
     pub fn words(&self) -> String {
         format!("{} ({})", self.active, self.sub)
     }
+}
+
+/// How a port stands in the firewall.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpeningFact {
+    /// Which firewall it is.
+    pub firewall: &'static str,
+    /// From where it is let in; empty: from everywhere. `None`: it is not.
+    pub from: Option<BTreeSet<String>>,
+    /// The rule that a person has to add, since a table of somebody else drops it.
+    pub blocked: Option<String>,
 }

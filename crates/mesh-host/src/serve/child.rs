@@ -136,10 +136,7 @@ fn respond(site: &Site, request: Request, bytes: &[u8], stream: &mut UnixStream)
             Err(why) => error(500, &format!("the sealing key cannot be read: {why}")),
         },
         Request::Confirm { sequence } => {
-            match std::fs::write(site.run().join("confirmed"), sequence.to_string()) {
-                Ok(()) => Line::Done {},
-                Err(why) => error(500, &format!("the confirmation cannot be stored: {why}")),
-            }
+            session::confirm(site, sequence).map_or_else(|trouble| refusal(&trouble), |()| Line::Done {})
         }
         Request::Drop(values) => {
             let wiped = session::lock_within(site, SEND_WITHIN).and_then(|_lock| {

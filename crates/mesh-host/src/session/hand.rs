@@ -102,3 +102,10 @@ fn original(memory: &Memory, id: &str) -> Option<(String, crate::record::Origina
     let path = by_id.unwrap_or(id);
     memory.originals.get(path).map(|original| (path.to_owned(), original.clone()))
 }
+
+/// The client has reached the bus anew since this sequence was applied, so what could have cut it off stays.
+pub fn confirm(site: &Site, sequence: u64) -> Result<(), Trouble> {
+    std::fs::write(site.run().join("confirmed"), sequence.to_string())
+        .map_err(|error| broken("the confirmation cannot be stored", &error))?;
+    crate::managers::confirm(&site.run()).map_err(|failure| Trouble::Broken(failure.text().to_owned()))
+}

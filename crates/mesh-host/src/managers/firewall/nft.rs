@@ -1,0 +1,177 @@
+//! The table of our own in nftables.
+
+use super::{Opened, said, tool};
+use crate::outcome::Failure;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+const TABLE: &str = "mesh_host";
+
+pub(super) fn list() -> Result<String, String> {
+    said("nft", &["--json", "list", "ruleset"])
+}
+
+/// What the kernel's tables hold.
+pub(super) struct Rules {
+    /// Ours: by `8080/tcp`, the sources.
+    ours: BTreeMap<String, BTreeSet<String>>,
+    /// The chains of others that see what comes in and drop what no rule accepts: family, table, name.
+    dropping: Vec<[String; 3]>,
+    /// The rules of others: family, table, and what each does.
+    others: Vec<(String, String, Value)>,
+}
+
+pub(super) fn read(said: &str) -> Result<Rules, String> {
+    let json: Value =
+        serde_json::from_str(said).map_err(|error| format!("nft says what is not understood: {error}"))?;
+    let items = json["nftables"].as_array().ok_or("nft says what is not understood")?;
+    let mut rules = Rules { ours: BTreeMap::new(), dropping: Vec::new(), others: Vec::new() };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    for item in items {
+        if let Some(rule) = item.get("rule") {
+            if rule["table"] == TABLE {
+                let comment = text(&rule["comment"]);
+                let (name, source) = comment.split_once(' ').unwrap_or((&comment, ""));
+                let sources = rules.ours.entry(name.to_owned()).or_default();
+                sources.extend(Some(source.to_owned()).filter(|source| !source.is_empty()));
+            } else {
+                rules.others.push((text(&rule["family"]), text(&rule["table"]), rule["expr"].clone()));
+            }
+        }
+        if let Some(chain) = item.get("chain")
+            && chain["table"] != TABLE
+            && chain["hook"] == "input"
+            && chain["policy"] == "drop"
+        {
+            rules.dropping.push(["family", "table", "name"].map(|field| text(&chain[field])));
+        }
+    }
+    Ok(rules)
+}
+
+impl Rules {
+    /// All that we opened.
+    pub(super) const fn ours(&self) -> &BTreeMap<String, BTreeSet<String>> {
+        &self.ours
+    }
+
+    /// From where the port is let in by us; `None`: it is not.
+    pub(super) fn from(&self, opened: &Opened) -> Option<BTreeSet<String>> {
+        self.ours.get(&format!("{}/{}", opened.port, opened.protocol)).cloned()
+    }
+
+    /// What a person has to add, if a chain of somebody else drops what is opened.
+    pub(super) fn blocks(&self, opened: &Opened) -> Option<String> {
+        let Opened { port, protocol, .. } = opened;
+        let blocks = |chain: &&[String; 3]| {
+            let [family, table, _] = chain;
+            let of_table = self.others.iter().filter(|(other, name, _)| other == family && name == table);
+            !of_table.into_iter().any(|(_, _, does)| accepts(does, *port, protocol))
+        };
+        let [family, table, chain] = self.dropping.iter().find(blocks)?;
+        Some(format!("nft add rule {family} {table} {chain} {protocol} dport {port} accept"))
+    }
+}
+
+/// Whether a rule accepts this port, or jumps where somebody else decides.
+fn accepts(does: &Value, port: u16, protocol: &str) -> bool {
+    let Some(parts) = does.as_array() else { return false };
+    let verdict = parts.iter().any(|part| part.get("accept").is_some());
+    let of_port = parts.iter().filter_map(|part| part.get("match")).any(|found| {
+        let left = &found["left"]["payload"];
+        let of_protocol = left["protocol"] == protocol || left["protocol"] == "th";
+        of_protocol && left["field"] == "dport" && holds(&found["right"], port)
+    });
+    verdict && of_port
+}
+
+/// Whether a value, a range or a set has the port.
+fn holds(value: &Value, port: u16) -> bool {
+    match value {
+        Value::Number(number) => number.as_u64() == Some(u64::from(port)),
+        Value::Object(object) => {
+            if let Some([first, last]) = object.get("range").and_then(Value::as_array).map(Vec::as_slice) {
+                let within = |value: &Value| value.as_u64().unwrap_or(u64::MAX);
+                return (within(first)..=within(last)).contains(&u64::from(port));
+            }
+            object
+                .get("set")
+                .and_then(Value::as_array)
+                .is_some_and(|set| set.iter().any(|one| holds(one, port)))
+        }
+        // A named set: what it holds is somebody else's affair.
+        Value::String(name) => name.starts_with('@'),
+        _ => false,
+    }
+}
+
+/// Loads the whole table anew, with one more opening or one less.
+pub(super) fn change(folder: &Path, opened: &Opened, opens: bool) -> Result<(), Failure> {
+    let mut ours = list().and_then(|said| read(&said)).map_err(Failure::NotAnswered)?.ours;
+    let name = format!("{}/{}", opened.port, opened.protocol);
+    if opens {
+        ours.insert(name, opened.from.clone());
+    } else {
+        ours.remove(&name);
+    }
+    let path = folder.join("firewall.nft");
+    let failed =
+        |error: std::io::Error| Failure::Failed(format!("{} cannot be written: {error}", path.display()));
+    fs::write(&path, text(&ours)).map_err(failed)?;
+    tool("nft", &["--file", &path.display().to_string()]).map(drop)
+}
+
+/// The table, for one transaction: what is there of it goes, and everything comes anew.
+pub(super) fn text(ours: &BTreeMap<String, BTreeSet<String>>) -> String {
+    let mut text = format!("table inet {TABLE}\ndelete table inet {TABLE}\n");
+    if ours.is_empty() {
+        return text;
+    }
+    text += &format!(
+        "table inet {TABLE} {{\n\tchain input {{\n\t\ttype filter hook input priority filter - 5; policy accept;\n"
+    );
+    for (name, from) in ours {
+        let Some((port, protocol)) = name.split_once('/') else { continue };
+        if from.is_empty() {
+            text += &format!("\t\t{protocol} dport {port} accept comment \"{name}\"\n");
+        }
+        for source in from {
+            let family = if source.contains(':') { "ip6" } else { "ip" };
+            text += &format!(
+                "\t\t{family} saddr {source} {protocol} dport {port} accept comment \"{name} {source}\"\n"
+            );
+        }
+    }
+    text + "\t}\n}\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Opened;
+    use super::read;
+    use std::collections::BTreeSet;
+
+    fn opened(name: &str) -> Opened {
+        Opened::new(name, &BTreeSet::new()).unwrap()
+    }
+
+    #[test]
+    fn a_chain_that_drops_names_the_rule_to_add() {
+        let said = r#"{"nftables":[{"metainfo":{}},
+            {"chain":{"family":"inet","table":"filter","name":"input","type":"filter","hook":"input","prio":0,"policy":"drop"}},
+            {"rule":{"family":"inet","table":"filter","chain":"input","expr":[{"match":{"op":"==","left":{"payload":{"protocol":"tcp","field":"dport"}},"right":{"set":[22,{"range":[8000,8100]}]}}},{"accept":null}]}},
+            {"rule":{"family":"inet","table":"mesh_host","chain":"input","comment":"8080/tcp","expr":[]}},
+            {"rule":{"family":"inet","table":"mesh_host","chain":"input","comment":"53/udp 10.0.0.0/8","expr":[]}},
+            {"rule":{"family":"inet","table":"mesh_host","chain":"input","comment":"53/udp fd00::/8","expr":[]}}]}"#;
+        let rules = read(said).unwrap();
+        assert_eq!(rules.from(&opened("8080/tcp")), Some(BTreeSet::new()));
+        let both = BTreeSet::from(["10.0.0.0/8".to_owned(), "fd00::/8".to_owned()]);
+        assert_eq!(rules.from(&opened("53/udp")), Some(both));
+        assert_eq!(rules.from(&opened("99/tcp")), None);
+        assert_eq!((rules.blocks(&opened("8080/tcp")), rules.blocks(&opened("22/tcp"))), (None, None));
+        let rule = "nft add rule inet filter input udp dport 53 accept";
+        assert_eq!(rules.blocks(&opened("53/udp")).as_deref(), Some(rule));
+    }
+}
