@@ -1,6 +1,8 @@
 //! What the managers of the machine hold.
 
-use super::{Decided, Failure, View, action, container, failed, network, opening, package, process, service, user};
+use super::{
+    Decided, Failure, View, action, container, failed, network, opening, package, process, service, user,
+};
 use crate::desired::{Desired, Managed};
 use mesh_model::resource::What;
 

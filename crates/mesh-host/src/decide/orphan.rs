@@ -37,7 +37,6 @@ pub(super) fn next(view: &View<'_>) -> Decided {
         Kind::Network => super::network::next_orphan(view),
         Kind::Process => super::process::remove(view),
         Kind::Opening => super::opening::next_orphan(view),
-        other => Err(failed(Failure::Failed(format!("there is no way to remove a {}", other.name())))),
     }
 }
 

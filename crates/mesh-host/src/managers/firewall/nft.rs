@@ -125,26 +125,25 @@ pub(super) fn change(folder: &Path, opened: &Opened, opens: bool) -> Result<(), 
 
 /// The table, for one transaction: what is there of it goes, and everything comes anew.
 pub(super) fn text(ours: &BTreeMap<String, BTreeSet<String>>) -> String {
-    let mut text = format!("table inet {TABLE}\ndelete table inet {TABLE}\n");
-    if ours.is_empty() {
-        return text;
-    }
-    text += &format!(
-        "table inet {TABLE} {{\n\tchain input {{\n\t\ttype filter hook input priority filter - 5; policy accept;\n"
-    );
-    for (name, from) in ours {
-        let Some((port, protocol)) = name.split_once('/') else { continue };
-        if from.is_empty() {
-            text += &format!("\t\t{protocol} dport {port} accept comment \"{name}\"\n");
+    let mut lines = vec![format!("table inet {TABLE}"), format!("delete table inet {TABLE}")];
+    if !ours.is_empty() {
+        lines.push(format!("table inet {TABLE} {{"));
+        lines.push("\tchain input {".to_owned());
+        lines.push("\t\ttype filter hook input priority filter - 5; policy accept;".to_owned());
+        for (name, from) in ours {
+            let Some((port, protocol)) = name.split_once('/') else { continue };
+            if from.is_empty() {
+                lines.push(format!("\t\t{protocol} dport {port} accept comment \"{name}\""));
+            }
+            for source in from {
+                let family = if source.contains(':') { "ip6" } else { "ip" };
+                let comment = format!("comment \"{name} {source}\"");
+                lines.push(format!("\t\t{family} saddr {source} {protocol} dport {port} accept {comment}"));
+            }
         }
-        for source in from {
-            let family = if source.contains(':') { "ip6" } else { "ip" };
-            text += &format!(
-                "\t\t{family} saddr {source} {protocol} dport {port} accept comment \"{name} {source}\"\n"
-            );
-        }
+        lines.push("\t}\n}".to_owned());
     }
-    text + "\t}\n}\n"
+    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]

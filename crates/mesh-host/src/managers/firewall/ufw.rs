@@ -20,10 +20,10 @@ pub(super) fn from(said: &str, opened: &Opened) -> Option<BTreeSet<String>> {
             ["ufw", "allow", short] if *short == port || *short == format!("{port}/{protocol}") => {
                 everywhere = true
             }
-            ["ufw", "allow", "from", source, "to", "any", "port", number, rest @ ..] if *number == port => {
-                if rest.is_empty() || rest == ["proto", protocol] {
-                    sources.insert((*source).to_owned());
-                }
+            ["ufw", "allow", "from", source, "to", "any", "port", number, rest @ ..]
+                if *number == port && (rest.is_empty() || rest == ["proto", protocol]) =>
+            {
+                sources.insert((*source).to_owned());
             }
             _ => {}
         }

@@ -18,8 +18,8 @@ pub(super) fn arm(folder: &Path, found: Found, opened: &Opened) -> Result<(), Fa
     let failed =
         |error: std::io::Error| Failure::Failed(format!("{} cannot be written: {error}", script.display()));
     let first = !script.exists();
-    let mut text =
-        if first { "#!/bin/sh\n".to_owned() } else { fs::read_to_string(&script).map_err(failed)? };
+    let begin = if first { "#!/bin/sh".to_owned() } else { fs::read_to_string(&script).map_err(failed)? };
+    let mut lines = vec![begin];
     match found {
         Found::Nftables => {
             // The whole table as it was before the first change.
@@ -28,25 +28,26 @@ pub(super) fn arm(folder: &Path, found: Found, opened: &Opened) -> Result<(), Fa
                 let rules = nft::read(&said).map_err(Failure::NotAnswered)?;
                 let table = folder.join("undo.nft");
                 fs::write(&table, nft::text(rules.ours())).map_err(failed)?;
-                text += &format!("nft --file {}\n", table.display());
+                lines.push(format!("nft --file {}", table.display()));
             }
         }
         Found::Ufw => {
             for from in opened.sources() {
                 let Opened { port, protocol, .. } = opened;
                 let from = from.unwrap_or("any");
-                text +=
-                    &format!("ufw allow proto {protocol} from {from} to any port {port} comment mesh-host\n");
+                lines.push(format!(
+                    "ufw allow proto {protocol} from {from} to any port {port} comment mesh-host"
+                ));
             }
         }
         Found::Firewalld => {
             for from in opened.sources() {
                 let argument = super::firewalld::argument(opened, from, "add");
-                text += &format!("firewall-cmd '{argument}'\nfirewall-cmd --permanent '{argument}'\n");
+                lines.push(format!("firewall-cmd '{argument}'\nfirewall-cmd --permanent '{argument}'"));
             }
         }
     }
-    fs::write(&script, text).map_err(failed)?;
+    fs::write(&script, lines.join("\n") + "\n").map_err(failed)?;
     if !first {
         return Ok(());
     }
