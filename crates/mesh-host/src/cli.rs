@@ -7,6 +7,7 @@ mod key;
 mod run;
 mod serve;
 mod status;
+mod take;
 
 use crate::session::Trouble;
 use crate::site::Site;
@@ -43,6 +44,7 @@ enum Command {
     Key(key::Key),
     Forget(keep::Forget),
     Restore(keep::Restore),
+    Take(take::Take),
     Run(run::Run),
     Check(check::Check),
     Serve(serve::Serve),
@@ -72,6 +74,7 @@ impl Command {
             Self::Key(command) => command.run(),
             Self::Forget(command) => command.run(),
             Self::Restore(command) => command.run(),
+            Self::Take(command) => command.run(),
             Self::Run(command) => command.run(),
             Self::Check(command) => command.run(),
             Self::Serve(command) => command.run(),

@@ -283,6 +283,16 @@ pub enum Entry {
         /// What it was about.
         target: Target,
     },
+    /// A person took over what is held of a module.
+    Taken {
+        /// The module.
+        module: String,
+    },
+    /// A module that was taken over left: what is there when it comes back is found, and held.
+    Returned {
+        /// The module.
+        module: String,
+    },
     /// A secret's revision was accepted; a lower one is refused from now on.
     Revision {
         /// `<module>/<kind>:<name>`.
@@ -324,6 +334,9 @@ pub struct Memory {
     pub tries: BTreeMap<Target, Tried>,
     /// The newest revision of each secret.
     pub revisions: BTreeMap<String, u64>,
+    /// The modules that a person took over on this adopted machine.
+    #[serde(default)]
+    pub taken: BTreeSet<String>,
 }
 
 impl Memory {
@@ -364,6 +377,8 @@ impl Memory {
             }
             Entry::Held { target, hold } => drop(self.holds.insert(target, hold)),
             Entry::LetGo { target } => drop(self.holds.remove(&target)),
+            Entry::Taken { module } => drop(self.taken.insert(module)),
+            Entry::Returned { module } => drop(self.taken.remove(&module)),
             Entry::Revision { secret, revision } => {
                 let newest = self.revisions.entry(secret).or_default();
                 *newest = revision.max(*newest);

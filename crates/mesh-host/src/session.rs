@@ -2,9 +2,11 @@
 
 mod hand;
 mod run;
+mod take;
 
 pub use hand::{confirm, forget, restore};
 pub use run::run_now;
+pub use take::{Preview, preview, take};
 
 use crate::apply;
 use crate::digest::DigestKey;
@@ -115,9 +117,15 @@ fn apply_as(
 
 /// Looks and decides as [`apply()`] does, and does nothing.
 pub fn plan(site: &Site, input: Input, tell: Tell<'_>) -> Result<Report, Trouble> {
+    plan_as_if(site, input, Vec::new(), tell)
+}
+
+/// The same, as if `entries` had been stored.
+fn plan_as_if(site: &Site, input: Input, entries: Vec<Entry>, tell: Tell<'_>) -> Result<Report, Trouble> {
     let folder = Folder::new(&site.state()).map_err(|error| broken("the state cannot be read", &error))?;
     let (mut journal, _) =
         Journal::open(ReadOnly(folder)).map_err(|error| broken("the state cannot be read", &error))?;
+    journal.commit(entries).map_err(|error| broken("the state cannot be read", &error))?;
     let key = site.digest_key().map_err(|error| broken("the digest key cannot be read", &error))?;
     let ready = ready(site, input, journal.memory(), &key)?;
     let mut machine = machine(site, &key, &ready.prepared, journal.memory())?;
@@ -198,8 +206,9 @@ fn of_mesh(site: &Site, input: &Apply, memory: &Memory, key: &DigestKey) -> Resu
         gathering.not_ready(origin.name(), why);
     }
     let taken = declaration.adoption.as_ref().map(|adoption| &adoption.taken);
-    let untaken =
-        |part: &&mesh_model::declaration::Part| taken.is_some_and(|taken| !taken.contains(&part.module));
+    let untaken = |part: &&mesh_model::declaration::Part| {
+        taken.is_some_and(|taken| !taken.contains(&part.module)) && !memory.taken.contains(&part.module)
+    };
     let untaken = declaration.modules.iter().filter(untaken).map(|part| Origin::Mesh(part.module.clone()));
     let untaken = untaken.collect();
     let mut first = Vec::new();
@@ -207,6 +216,9 @@ fn of_mesh(site: &Site, input: &Apply, memory: &Memory, key: &DigestKey) -> Resu
         first.push(Entry::Accepted(verified.accepted));
     }
     first.extend(found.revisions);
+    let declared = |module: &&String| declaration.modules.iter().any(|part| part.module == **module);
+    let gone = memory.taken.iter().filter(|module| !declared(module));
+    first.extend(gone.map(|module| Entry::Returned { module: module.clone() }));
     Ok(Ready { prepared, gathering, first, adopted: declaration.adoption.is_some(), untaken })
 }
 

@@ -103,7 +103,7 @@ fn is_well(report: &Report) -> bool {
         && report.modules.values().all(|module| module.state == ModuleState::Applied)
 }
 
-fn teller(json: bool) -> impl FnMut(&Outcome, bool) {
+pub(super) fn teller(json: bool) -> impl FnMut(&Outcome, bool) {
     move |outcome: &Outcome, news: bool| {
         let text = if json {
             to_json(&Line::Outcome(Box::new(outcome.clone())))
@@ -123,7 +123,7 @@ fn to_json(line: &Line) -> String {
     serde_json::to_string(line).map(|text| text + "\n").unwrap_or_default()
 }
 
-fn finish(report: &Report, json: bool) {
+pub(super) fn finish(report: &Report, json: bool) {
     if json {
         let _ = print_on(&to_json(&Line::Report(Reported::Report(Box::new(report.clone())))));
     } else if !report.totals.is_empty() || report.modules.is_empty() {

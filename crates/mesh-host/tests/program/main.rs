@@ -4,6 +4,7 @@ mod archives;
 mod files;
 mod kills;
 mod mesh;
+mod packaging;
 mod secrets;
 mod socket;
 mod state;

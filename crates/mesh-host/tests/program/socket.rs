@@ -417,3 +417,43 @@ fn what_did_not_answer_is_looked_at_again_after_a_few_seconds() {
     assert!(mounted.unwrap().success());
     until("the file is made again", || mesh.tree.exists("/disk/f"));
 }
+
+#[test]
+fn h95_what_is_held_is_taken_over_after_a_preview_and_comes_back() {
+    let mesh = Mesh::new();
+    let tree = &mesh.tree;
+    tree.write("/etc/ssh/sshd_config", "theirs\n");
+    let _daemon = mesh.serve(3600);
+    let web = || {
+        Module::new(
+            "web",
+            json!([{"id": "web.sshd", "type": "file", "path": "/etc/ssh/sshd_config", "content": "ours\n"}]),
+        )
+    };
+    let adoption = json!({"taken": [], "resources": []});
+    let request = mesh.request_with(&json!({"sequence": 1, "adoption": adoption}), &[web()]);
+    let lines = _daemon.send(format!("{request}\n").as_bytes());
+    assert_eq!(lines[0]["outcome"]["word"], "held", "{lines:?}");
+    assert_eq!(tree.run(&["take", "other"]).code, 1);
+    let preview = tree.run(&["take", "web"]);
+    assert!(
+        preview.code == 0 && preview.out.contains("updated      web.sshd"),
+        "{}{}",
+        preview.out,
+        preview.err
+    );
+    assert_eq!(tree.read("/etc/ssh/sshd_config"), "theirs\n");
+    let wrong = tree.run(&["take", "web", "--yes", "0123456789ab"]);
+    assert!(wrong.code == 1 && tree.read("/etc/ssh/sshd_config") == "theirs\n", "{}", wrong.err);
+    let digest = preview.out.split_whitespace().last().unwrap();
+    let taken = tree.run(&["take", "web", "--yes", digest]);
+    assert_eq!(
+        (taken.code, tree.read("/etc/ssh/sshd_config")),
+        (0, "ours\n".into()),
+        "{}{}",
+        taken.out,
+        taken.err
+    );
+    assert_eq!(tree.run(&["restore", "web.sshd"]).code, 0);
+    assert_eq!(tree.read("/etc/ssh/sshd_config"), "theirs\n");
+}
