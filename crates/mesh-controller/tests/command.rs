@@ -1,6 +1,6 @@
 //! The commands, as they are typed, on a real bus: what they put into the buckets.
 
-use mesh_controller::store::{Paths, Store, identity, sent};
+use mesh_controller::store::{Paths, Store, identity, nodes, sent};
 use mesh_model::assignment::Assignment;
 use mesh_model::declaration::Declaration;
 use mesh_model::digest::Digest;
@@ -426,4 +426,22 @@ fn s02_a_value_of_another_type_is_refused_when_it_is_set() {
     mesh.done(&["settings", "set", "typed", file.to_str().unwrap()]);
     let shown = mesh.done(&["settings", "show", "typed"]);
     assert!(shown.contains("db.pool  taken away  mesh"), "{shown}");
+}
+
+#[test]
+fn p07_what_is_planned_for_a_silent_node_says_how_old_its_facts_are() {
+    let mesh = simple();
+    let mut store = Store::open(&mesh.paths()).unwrap();
+    let report = mesh_model::report::Report::new(1, 1);
+    let heard = nodes::Heard {
+        at: mesh_controller::store::now() - 24 * 3_600_000,
+        revision: 1,
+        body: serde_json::to_vec(&report).unwrap(),
+    };
+    let change = store.note_inventory().unwrap();
+    nodes::note_report(&change, "attic", &heard).unwrap();
+    change.commit().unwrap();
+    let planned = mesh.ends(2, &["plan"]);
+    assert!(planned.err.contains("attic: what is known of its machine is as reported 24h ago"), "{}", planned.err);
+    assert!(planned.out.contains("+ attic small"), "nothing is taken as empty: {}", planned.out);
 }

@@ -26,6 +26,8 @@ use std::time::{Duration, Instant, SystemTime};
 const SERVE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often to look whether it did.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long to wait for the right to make a provider's bucket.
+const RIGHTS_TIMEOUT: Duration = Duration::from_secs(3);
 /// The fewest digits of a digest that stand for it.
 const FEWEST_DIGITS: usize = 12;
 
@@ -96,8 +98,9 @@ impl Push {
         let sending = Sending { mesh: &mesh.id, signer: &signer, fence, highest: &highest, at: &at };
         let ended = self.write_down(store, &sending, environment).and_then(|(plan, composed, nodes)| {
             say_problems(&plan);
+            make_bound(client, &composed, &|| connect(&self.flags(), environment));
             let held_back = match &lease {
-                Some(lease) => finish(store, client, lease, &composed)?,
+                Some(lease) => finish(store, client, lease)?,
                 None => await_serve(store, &nodes).map(|()| BTreeSet::new())?,
             };
             if nodes.is_empty() && !plan.is_hindered() {
@@ -213,13 +216,7 @@ fn behind(
 
 /// Writes on the bus what is written down and not done, of this push or of one that a crash ended. A value that the bus
 /// refuses holds back the rest of its own node alone; its declaration comes last, so nothing is taken in part.
-fn finish(
-    store: &mut Store,
-    client: &mut Client,
-    lease: &Lease,
-    composed: &Composed,
-) -> Result<BTreeSet<String>, Exit> {
-    make_bound(client, composed);
+fn finish(store: &mut Store, client: &mut Client, lease: &Lease) -> Result<BTreeSet<String>, Exit> {
     let mut renewed = Instant::now();
     let mut held_back = BTreeSet::new();
     let mut of_node: BTreeMap<String, Vec<Sent>> = BTreeMap::new();
@@ -251,19 +248,32 @@ fn finish(
     Ok(held_back)
 }
 
-/// Makes the bucket of each provider that others are bound to. One that is there already is none of our business.
-fn make_bound(client: &mut Client, composed: &Composed) {
+/// Makes the bucket of each provider that others are bound to. One that is there already is none of our business. The right to
+/// make it comes with the file of users that names the provider: a living `serve` has the server load it within moments of
+/// the assignment, and a connection has the rights that it was let in with.
+fn make_bound(client: &mut Client, composed: &Composed, again: &dyn Fn() -> Result<Client, Exit>) {
     let providers: BTreeSet<&str> = composed.bindings.values().map(|bound| bound.module.as_str()).collect();
+    let until = Instant::now() + RIGHTS_TIMEOUT;
     for provider in providers {
         let bucket = buckets::bound(provider);
         let subject = format!("{STREAM_CREATE}{}", Kv::new(&bucket).stream());
         let body = buckets::stream(&bucket, 1, 1).to_string().into_bytes();
-        match client.call(&subject, Vec::new(), body, CALL_TIMEOUT) {
-            Ok(_) => {}
-            Err(CallError::Denied(_)) => complain(&format!(
-                "warning: the bucket {bucket} cannot be made with this account yet: load the file of broker users, and push again"
-            )),
-            Err(error) => complain(&format!("warning: the bucket {bucket}: {error:?}")),
+        loop {
+            match client.call(&subject, Vec::new(), body.clone(), CALL_TIMEOUT) {
+                Ok(_) => {}
+                Err(CallError::Denied(_) | CallError::Lost(_)) if Instant::now() < until => {
+                    std::thread::sleep(LOOK_EVERY);
+                    if let Ok(fresh) = again() {
+                        std::mem::replace(client, fresh).close();
+                    }
+                    continue;
+                }
+                Err(CallError::Denied(_)) => complain(&format!(
+                    "warning: the bucket {bucket} cannot be made with this account yet: load the file of broker users, and push again"
+                )),
+                Err(error) => complain(&format!("warning: the bucket {bucket}: {error:?}")),
+            }
+            break;
         }
     }
 }
