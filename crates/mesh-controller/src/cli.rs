@@ -2,6 +2,7 @@
 //! here.
 
 #![expect(clippy::doc_markdown, reason = "doc comments of options are the text of --help")]
+#![allow(clippy::format_push_string, reason = "texts for people, a few lines each")]
 #![allow(rustdoc::broken_intra_doc_links, reason = "their brackets hold what an option is without the flag")]
 
 mod acts;
@@ -171,7 +172,7 @@ impl Command {
             Command::Prepare(command) => command.run(environment),
             Command::Init(command) => command.run(environment),
             Command::Doctor(command) => command.run(environment),
-            Command::Health(command) => command.run(environment),
+            Command::Health(command) => Ok(command.run(environment)),
             Command::Completion(command) => command.run(),
         };
         ended.unwrap_or_else(|exit| exit)

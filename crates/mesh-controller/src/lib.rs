@@ -15,5 +15,6 @@ pub mod plan;
 pub mod push;
 pub mod serve;
 pub mod snapshot;
+pub mod standing;
 pub mod status;
 pub mod store;

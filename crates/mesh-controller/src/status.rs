@@ -4,9 +4,8 @@
 //! stands as that declaration says. *Well*: its machine's last report has no failure. Silence is none of these: it is said
 //! with its age, and nothing is concluded from it. No clock and no store here.
 
-use crate::plan::Plan;
+use crate::standing::{Outstanding, Reports};
 use crate::store::Moment;
-use crate::store::nodes::Heard;
 use crate::store::sent::{Bucket, Sent};
 use mesh_model::declaration::Declaration;
 use mesh_model::json::Read;
@@ -75,12 +74,14 @@ pub struct Status {
 /// What the status is made of.
 #[derive(Debug)]
 pub struct Known<'a> {
-    /// What a push would change.
-    pub plan: &'a Plan,
-    /// What was sent.
-    pub sent: &'a [Sent],
+    /// What is still to be sent, by node: the nodes that are told of.
+    pub outstanding: &'a BTreeMap<String, Outstanding>,
+    /// The declarations that were sent.
+    pub declarations: &'a [Sent],
+    /// How many values of a node are not on the bus yet.
+    pub undone: &'a BTreeMap<String, usize>,
     /// The newest reports.
-    pub reports: &'a BTreeMap<String, Heard>,
+    pub reports: &'a Reports,
     /// The nodes that have joined.
     pub joined: &'a BTreeSet<String>,
     /// The time.
@@ -89,38 +90,35 @@ pub struct Known<'a> {
 
 /// How the mesh stands.
 pub fn status(known: &Known<'_>) -> Status {
-    let mut rows: BTreeMap<&str, Vec<&Sent>> = BTreeMap::new();
-    for row in known.sent {
-        rows.entry(&row.node).or_default().push(row);
-    }
+    let rows: BTreeMap<&str, &Sent> = known
+        .declarations
+        .iter()
+        .filter(|row| row.bucket == Bucket::Declarations)
+        .map(|row| (row.node.as_str(), row))
+        .collect();
     let nodes: Vec<NodeStatus> = known
-        .plan
-        .nodes
-        .keys()
-        .map(|node| of_node(node, rows.get(node.as_str()).map_or(&[][..], Vec::as_slice), known))
+        .outstanding
+        .iter()
+        .map(|(node, outstanding)| of_node(node, outstanding, rows.get(node.as_str()).copied(), known))
         .collect();
     Status { ok: nodes.iter().all(|node| node.wrong.is_empty()), nodes }
 }
 
-fn of_node(node: &str, rows: &[&Sent], known: &Known<'_>) -> NodeStatus {
+fn of_node(node: &str, outstanding: &Outstanding, row: Option<&Sent>, known: &Known<'_>) -> NodeStatus {
     let mut wrong = Vec::new();
-    let change = known.plan.nodes.get(node);
     let joined = known.joined.contains(node);
     if !joined {
         wrong.push("has not joined".to_owned());
     }
-    if let Some(change) = change {
-        wrong.extend(change.problems.iter().cloned());
-        if change.differs() {
-            wrong.push(format!("{} changes are not sent: see plan", change.lines.len().max(1)));
-        }
+    wrong.extend(outstanding.problems.iter().cloned());
+    if outstanding.lines > 0 {
+        wrong.push(format!("{} changes are not sent: see plan", outstanding.lines));
     }
-    let row = rows.iter().find(|row| row.bucket == Bucket::Declarations && row.value.is_some());
     let declaration = row.and_then(|row| {
         let envelope = Envelope::parse(row.value.as_deref()?).ok()?;
         Declaration::from_json_bytes(envelope.payload_unverified()).ok()
     });
-    let undone = rows.iter().filter(|row| !row.done).count();
+    let undone = known.undone.get(node).copied().unwrap_or(0);
     if undone > 0 {
         wrong.push(format!("{undone} values are written down and not on the bus yet"));
     }
@@ -129,8 +127,7 @@ fn of_node(node: &str, rows: &[&Sent], known: &Known<'_>) -> NodeStatus {
         at: row.map(|row| row.at),
         sequence: declaration.as_ref().map(|declaration| declaration.sequence),
     };
-    let heard = known.reports.get(node);
-    let report = heard.map(|heard| Report::parse(&heard.body));
+    let (heard, report) = known.reports.get(node).map(|(heard, report)| (heard, report.as_ref())).unzip();
     if let Some(Err(why)) = &report {
         wrong.push(format!("its report cannot be read: {why}"));
     }
@@ -157,7 +154,7 @@ fn of_node(node: &str, rows: &[&Sent], known: &Known<'_>) -> NodeStatus {
             declaration.as_ref().map_or(0, |declaration| declaration.sequence)
         ));
     }
-    let modules = modules(declaration.as_ref(), report.as_ref());
+    let modules = modules(declaration.as_ref(), report);
     for module in &modules {
         if module.state != "applied" && report.is_some() {
             let why = if module.why.is_empty() { String::new() } else { format!(": {}", module.why) };
@@ -173,7 +170,7 @@ fn of_node(node: &str, rows: &[&Sent], known: &Known<'_>) -> NodeStatus {
         report.first_failure.is_none()
             && report.modules.values().all(|module| module.state == ModuleState::Applied)
     });
-    if let Some(failure) = report.as_ref().and_then(|report| report.first_failure.as_ref()) {
+    if let Some(failure) = report.and_then(|report| report.first_failure.as_ref()) {
         wrong.push(format!("{} failed: {}", failure.id, failure.cause));
     }
     NodeStatus {

@@ -1,4 +1,4 @@
-//! The store: what must survive the program, one SQLite file for each context.
+//! The store: what must survive the program, one `SQLite` file for each context.
 //!
 //! `inventory` has nodes, modules, settings, assignments and what was sent; `identity` has keys and tokens. No secret is
 //! in either: of tokens and accounts the public halves alone. Whoever writes begins with an [`acts::Act`]; a change and
@@ -12,6 +12,7 @@ mod migrate;
 pub mod nodes;
 mod schema;
 pub mod sent;
+pub mod standing;
 mod volume;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
@@ -88,7 +89,7 @@ pub enum Error {
     Unfit(String),
     /// Another command holds the store for longer than one waits.
     Busy(String),
-    /// SQLite or the file system failed.
+    /// `SQLite` or the file system failed.
     Broken(String),
 }
 

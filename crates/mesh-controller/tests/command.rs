@@ -442,6 +442,10 @@ fn p07_what_is_planned_for_a_silent_node_says_how_old_its_facts_are() {
     nodes::note_report(&change, "attic", &heard).unwrap();
     change.commit().unwrap();
     let planned = mesh.ends(2, &["plan"]);
-    assert!(planned.err.contains("attic: what is known of its machine is as reported 24h ago"), "{}", planned.err);
+    assert!(
+        planned.err.contains("attic: what is known of its machine is as reported 24h ago"),
+        "{}",
+        planned.err
+    );
     assert!(planned.out.contains("+ attic small"), "nothing is taken as empty: {}", planned.out);
 }

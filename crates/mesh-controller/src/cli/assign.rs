@@ -102,9 +102,10 @@ impl Unassign {
         judged(&mut store, &doing, |change| {
             nodes::expect(change, &self.node)?;
             for module in &self.modules {
-                said += &match inventory::unassign(change, &self.node, module)? {
-                    true => format!("{module}: taken off {}, gone there after the next push\n", self.node),
-                    false => format!("{module}: was not assigned to {}\n", self.node),
+                said += &if inventory::unassign(change, &self.node, module)? {
+                    format!("{module}: taken off {}, gone there after the next push\n", self.node)
+                } else {
+                    format!("{module}: was not assigned to {}\n", self.node)
                 };
             }
             Ok(())

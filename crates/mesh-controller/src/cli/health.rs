@@ -1,6 +1,6 @@
 //! `health`: whether `serve` on this machine is alive, without the bus; for a container's health check.
 
-use super::context::{Ended, Environment};
+use super::context::Environment;
 use argh::{ArgsInfo, FromArgs};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
@@ -34,7 +34,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    pub(super) fn run(self, environment: Environment<'_>) -> Ended {
+    pub(super) fn run(self, environment: Environment<'_>) -> Exit {
         let path =
             self.status_file.or_else(|| status::default_path(environment)).unwrap_or_else(|| USUAL.into());
         let found = look(&path);
@@ -48,12 +48,12 @@ impl Health {
         match found {
             Ok(status) if !self.json => {
                 let line = status["status"].as_str().unwrap_or("alive").to_owned();
-                Ok(print(&format!("{}\n", escape(&line))))
+                print(&format!("{}\n", escape(&line)))
             }
-            Ok(_) => Ok(Exit::Done),
+            Ok(_) => Exit::Done,
             Err(why) => {
                 complain(&format!("{}: {why}", path.display()));
-                Ok(Exit::Failed)
+                Exit::Failed
             }
         }
     }

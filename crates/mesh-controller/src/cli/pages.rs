@@ -60,7 +60,7 @@ pub fn manual() -> String {
             match positional.optionality {
                 Optionality::Required => writeln!(usage, ".I {name}").ok(),
                 Optionality::Repeating | Optionality::Greedy => writeln!(usage, ".IR {name} ...").ok(),
-                _ => writeln!(usage, ".RI [ {name} ]").ok(),
+                Optionality::Optional => writeln!(usage, ".RI [ {name} ]").ok(),
             };
         }
         write!(page, ".SS {}\n{usage}.PP\n{}\n", roff(&leaf.words), roff(leaf.info.description)).ok();

@@ -129,10 +129,9 @@ impl Push {
         let mut highest = Highest::default();
         let mut heard = Vec::new();
         for node in nodes::all(store.inventory()).or_end()? {
-            if self.node.as_ref().is_none_or(|only| *only == node.name) {
-                if let Some(report) = look(client, &node.name, key, &mut highest)? {
-                    heard.push((node.name, report));
-                }
+            let is_meant = self.node.as_ref().is_none_or(|only| *only == node.name);
+            if is_meant && let Some(report) = look(client, &node.name, key, &mut highest)? {
+                heard.push((node.name, report));
             }
         }
         let change = store.note_inventory().or_end()?;

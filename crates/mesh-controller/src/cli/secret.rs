@@ -417,16 +417,18 @@ impl Export {
     }
 }
 
+/// What `export` wrote.
+#[derive(serde::Deserialize)]
+struct Exported {
+    copies: Vec<RecoveryCopy>,
+}
+
 impl Recover {
     fn run(self) -> Ended {
         let fail = |why: String| {
             complain(&why);
             Exit::Failed
         };
-        #[derive(serde::Deserialize)]
-        struct Exported {
-            copies: Vec<RecoveryCopy>,
-        }
         let seed = Zeroizing::new(read_file(&self.key, 4096)?);
         let seed = std::str::from_utf8(&seed).map_err(|_| fail(format!("{} holds no key", self.key)))?;
         let key = XKey::from_seed(seed.trim())

@@ -135,7 +135,7 @@ impl Set {
             }
             inventory::put_layer(change, &self.module, self.node.as_deref(), value.to_string().as_bytes())
         })?;
-        let whose = self.node.map_or_else(|| "the mesh".to_owned(), |node| node);
+        let whose = self.node.unwrap_or_else(|| "the mesh".to_owned());
         Ok(print(&format!("{}: settings for {whose} set\n", self.module)))
     }
 }

@@ -1,8 +1,8 @@
 //! `status`: what is wrong, what is quiet, what is out of date.
 
 use super::context::{Ended, Environment, OrEnd, store};
-use super::plan::current;
 use super::show;
+use crate::standing::{outstanding, read_reports};
 use crate::status::{Known, NodeStatus, Word, status};
 use crate::store::{identity, lease, nodes, now, sent};
 use argh::{ArgsInfo, FromArgs};
@@ -36,12 +36,23 @@ impl Status {
         if let Some(node) = &self.node {
             nodes::expect(inventory, node).or_end()?;
         }
-        let (_, plan) = current(&store, self.node.as_deref()).or_end()?;
-        let sent = sent::all(inventory).or_end()?;
-        let reports = nodes::reports(inventory).or_end()?;
+        let reports = read_reports(&store).or_end()?;
+        let mut outstanding = outstanding(&store, &reports).or_end()?;
+        if let Some(only) = &self.node {
+            outstanding.retain(|node, _| node == only);
+        }
+        let declarations = sent::declarations(inventory).or_end()?;
+        let undone = sent::count_undone(inventory).or_end()?;
         let joined =
             identity::node_keys(store.identity()).or_end()?.into_iter().map(|keys| keys.node).collect();
-        let known = Known { plan: &plan, sent: &sent, reports: &reports, joined: &joined, now: now() };
+        let known = Known {
+            outstanding: &outstanding,
+            declarations: &declarations,
+            undone: &undone,
+            reports: &reports,
+            joined: &joined,
+            now: now(),
+        };
         let status = status(&known);
         let exit = if status.ok { Exit::Done } else { Exit::NotOk };
         if self.json {

@@ -282,7 +282,7 @@ fn placement(
                     .push(format!("it needs the architecture of {at}, which is known once {at} has joined"));
             }
             None => {
-                problems.push(format!("it needs the {fact} of {at}: say it with node set {at} --{fact} …"))
+                problems.push(format!("it needs the {fact} of {at}: say it with node set {at} --{fact} …"));
             }
         }
     }

@@ -45,30 +45,26 @@ fn between(path: &mut Path, old: &Json, new: &Json, found: &mut Vec<Difference>)
     let before = found.len();
     match (old, new) {
         (Json::Object(was), Json::Object(is)) => {
-            let keyed = |members: &[(String, Json)]| {
-                members.iter().map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()
-            };
-            members(path, &keyed(was), &keyed(is), found);
+            members(path, was, is, found);
         }
-        (Json::List(was), Json::List(is)) => match (keys(was), keys(is)) {
-            (Some(was), Some(is)) => members(path, &was, &is, found),
-            _ => {
-                let placed = |items: &[Json]| {
-                    items
-                        .iter()
-                        .enumerate()
-                        .map(|(place, item)| (format!("[{place}]"), item.clone()))
-                        .collect::<Vec<_>>()
-                };
+        (Json::List(was), Json::List(is)) => {
+            if let (Some(was), Some(is)) = (keys(was), keys(is)) {
+                members(path, &was, &is, found);
+            } else {
                 members(path, &placed(was), &placed(is), found);
             }
-        },
+        }
         _ => {}
     }
     // Scalars, values of two kinds, and what differs by the order of its members alone.
     if found.len() == before {
         found.push(Difference { path: path.clone(), old: Some(old.clone()), new: Some(new.clone()) });
     }
+}
+
+/// Items of a list by their places.
+fn placed(items: &[Json]) -> Vec<(String, Json)> {
+    items.iter().enumerate().map(|(place, item)| (format!("[{place}]"), item.clone())).collect()
 }
 
 fn members(path: &mut Path, was: &[(String, Json)], is: &[(String, Json)], found: &mut Vec<Difference>) {

@@ -6,6 +6,7 @@ use crate::plan::{Plan, plan};
 use crate::serve::task::Reading;
 use crate::serve::wire::VERBS;
 use crate::snapshot;
+use crate::standing::{outstanding, read_reports};
 use crate::status::{Known, status};
 use crate::store::{Error, Moment, Store, acts, identity, nodes, sent, time_of};
 use mesh_daemon::time::rfc3339;
@@ -17,15 +18,29 @@ pub fn read(store: &Store, verb: Reading, body: &[u8], at: Moment) -> Result<Str
     if let Some(node) = &node {
         nodes::expect(store.inventory(), node)?;
     }
-    let composed = compose(&snapshot::read(store.inventory(), store.identity())?);
-    let sent = sent::all(store.inventory())?;
-    let plan = plan(&composed, &sent, node.as_deref());
     let mut answer = match verb {
-        Reading::Plan => told(&plan, &acts_of(store)?),
+        Reading::Plan => {
+            let composed = compose(&snapshot::read(store.inventory(), store.identity())?);
+            let sent = sent::all(store.inventory())?;
+            told(&plan(&composed, &sent, node.as_deref()), &acts_of(store)?)
+        }
         Reading::Status => {
-            let reports = nodes::reports(store.inventory())?;
+            let reports = read_reports(store)?;
+            let mut outstanding = outstanding(store, &reports)?;
+            if let Some(only) = &node {
+                outstanding.retain(|node, _| node == only);
+            }
+            let declarations = sent::declarations(store.inventory())?;
+            let undone = sent::count_undone(store.inventory())?;
             let joined = identity::node_keys(store.identity())?.into_iter().map(|keys| keys.node).collect();
-            let known = Known { plan: &plan, sent: &sent, reports: &reports, joined: &joined, now: at };
+            let known = Known {
+                outstanding: &outstanding,
+                declarations: &declarations,
+                undone: &undone,
+                reports: &reports,
+                joined: &joined,
+                now: at,
+            };
             serde_json::to_value(status(&known)).map_err(|why| Error::Broken(why.to_string()))?
         }
     };

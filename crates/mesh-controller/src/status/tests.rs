@@ -1,7 +1,8 @@
 use super::*;
 use crate::compose::compose;
 use crate::compose::tests::mesh;
-use crate::plan::plan;
+use crate::plan::{Plan, plan};
+use crate::store::nodes::Heard;
 use mesh_model::report::{ModuleReport, Outcome, Word as OutcomeWord};
 use mesh_model::resource::Kind;
 use mesh_model::signed::PayloadType;
@@ -58,11 +59,20 @@ fn report(case: &Case, sequence: u64, state: ModuleState) -> Report {
 }
 
 fn told(case: &Case, report: Option<&Report>, age: Moment) -> NodeStatus {
-    let body = report.map(|report| serde_json::to_vec(report).unwrap());
-    let heard = body.map(|body| ("attic".to_owned(), Heard { at: NOW - age, revision: 1, body }));
+    let heard = report.map(|report| {
+        let heard = Heard { at: NOW - age, revision: 1, body: Vec::new() };
+        ("attic".to_owned(), (heard, Ok(report.clone())))
+    });
     let reports = heard.into_iter().collect();
     let joined = ["attic".to_owned()].into();
-    let known = Known { plan: &case.plan, sent: &case.sent, reports: &reports, joined: &joined, now: NOW };
+    let known = Known {
+        outstanding: &Outstanding::of_plan(&case.plan),
+        declarations: &case.sent,
+        undone: &BTreeMap::new(),
+        reports: &reports,
+        joined: &joined,
+        now: NOW,
+    };
     status(&known).nodes.remove(0)
 }
 

@@ -27,8 +27,8 @@ fn parsed<T: std::str::FromStr<Err = String>>(text: &str) -> rusqlite::Result<T>
     })
 }
 
-fn optional<T: std::str::FromStr<Err = String>>(text: Option<String>) -> rusqlite::Result<Option<T>> {
-    text.as_deref().map(parsed).transpose()
+fn optional<T: std::str::FromStr<Err = String>>(row: &Row<'_>, place: usize) -> rusqlite::Result<Option<T>> {
+    row.get::<_, Option<String>>(place)?.as_deref().map(parsed).transpose()
 }
 
 /// The mesh, once it was made.
@@ -38,8 +38,8 @@ pub fn mesh(connection: &Connection) -> Result<Option<Mesh>, Error> {
         Ok(Mesh {
             id: row.get(0)?,
             key: parsed(&row.get::<_, String>(1)?)?,
-            vault: optional(row.get(2)?)?,
-            recovery: optional(row.get(3)?)?,
+            vault: optional(row, 2)?,
+            recovery: optional(row, 3)?,
             since: row.get(4)?,
         })
     };

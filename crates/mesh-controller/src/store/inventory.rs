@@ -38,14 +38,12 @@ pub fn modules(connection: &Connection) -> Result<Vec<Module>, Error> {
 /// One module, which must be there.
 pub fn expect_module(connection: &Connection, name: &str) -> Result<Module, Error> {
     let mut all = modules(connection)?;
-    match all.iter().position(|module| module.name == name) {
-        Some(place) => Ok(all.swap_remove(place)),
-        None => {
-            let near = nearest(name, all.iter().map(|module| module.name.as_str()));
-            let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-            Err(Error::Refused(format!("there is no module {name}{near}: add one with module add FILE")))
-        }
+    if let Some(place) = all.iter().position(|module| module.name == name) {
+        return Ok(all.swap_remove(place));
     }
+    let near = nearest(name, all.iter().map(|module| module.name.as_str()));
+    let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    Err(Error::Refused(format!("there is no module {name}{near}: add one with module add FILE")))
 }
 
 /// Adds a module, or replaces its manifest.

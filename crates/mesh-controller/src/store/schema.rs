@@ -5,7 +5,7 @@ use super::Context;
 /// The steps of a context, the first one from an empty file.
 pub(super) const fn steps(context: Context) -> &'static [&'static str] {
     match context {
-        Context::Inventory => &[INVENTORY_1],
+        Context::Inventory => &[INVENTORY_1, INVENTORY_2],
         Context::Identity => &[IDENTITY_1],
     }
 }
@@ -49,6 +49,46 @@ CREATE TABLE sent (bucket TEXT NOT NULL, key TEXT NOT NULL, node TEXT NOT NULL, 
   at INTEGER NOT NULL, act INTEGER NOT NULL, PRIMARY KEY (bucket, key)) STRICT;
 CREATE INDEX sent_node ON sent (node);
 CREATE INDEX sent_undone ON sent (done) WHERE done = 0;
+";
+
+/// Counts every change of what is composed from, and keeps what was composed last.
+const INVENTORY_2: &str = "
+CREATE TABLE touched (one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER NOT NULL) STRICT;
+INSERT INTO touched VALUES (1, 0);
+CREATE TABLE standing (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL, body BLOB NOT NULL) STRICT;
+CREATE TRIGGER touch_nodes_insert AFTER INSERT ON nodes BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_nodes_update AFTER UPDATE ON nodes BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_nodes_delete AFTER DELETE ON nodes BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_accesses_insert AFTER INSERT ON accesses BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_accesses_update AFTER UPDATE ON accesses BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_accesses_delete AFTER DELETE ON accesses BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_modules_insert AFTER INSERT ON modules BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_modules_update AFTER UPDATE ON modules BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_modules_delete AFTER DELETE ON modules BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_settings_insert AFTER INSERT ON settings BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_settings_update AFTER UPDATE ON settings BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_settings_delete AFTER DELETE ON settings BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_assignments_insert AFTER INSERT ON assignments BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_assignments_update AFTER UPDATE ON assignments BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_assignments_delete AFTER DELETE ON assignments BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_ports_insert AFTER INSERT ON ports BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_ports_update AFTER UPDATE ON ports BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_ports_delete AFTER DELETE ON ports BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_data_insert AFTER INSERT ON data BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_data_update AFTER UPDATE ON data BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_data_delete AFTER DELETE ON data BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_bindings_insert AFTER INSERT ON bindings BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_bindings_update AFTER UPDATE ON bindings BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_bindings_delete AFTER DELETE ON bindings BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_seats_insert AFTER INSERT ON seats BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_seats_update AFTER UPDATE ON seats BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_seats_delete AFTER DELETE ON seats BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_declared_insert AFTER INSERT ON declared BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_declared_update AFTER UPDATE ON declared BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_declared_delete AFTER DELETE ON declared BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_sent_insert AFTER INSERT ON sent BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_sent_update AFTER UPDATE ON sent BEGIN UPDATE touched SET count = count + 1; END;
+CREATE TRIGGER touch_sent_delete AFTER DELETE ON sent BEGIN UPDATE touched SET count = count + 1; END;
 ";
 
 const IDENTITY_1: &str = "

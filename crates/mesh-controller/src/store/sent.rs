@@ -5,6 +5,7 @@
 
 use super::{Change, Error, Moment, lease};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A bucket that the controller writes. The order is the order of sending: the declaration comes last.
@@ -133,6 +134,18 @@ pub fn each(connection: &Connection, mut take: impl FnMut(Sent)) -> Result<(), E
         take(sent?);
     }
     Ok(())
+}
+
+/// Every declaration, by node.
+pub fn declarations(connection: &Connection) -> Result<Vec<Sent>, Error> {
+    select(connection, "WHERE bucket = ?1 AND value IS NOT NULL", &[&Bucket::Declarations.name()])
+}
+
+/// How many values of each node are intended and not yet done.
+pub fn count_undone(connection: &Connection) -> Result<BTreeMap<String, usize>, Error> {
+    let mut statement = connection.prepare("SELECT node, count(*) FROM sent WHERE done = 0 GROUP BY node")?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// One value.

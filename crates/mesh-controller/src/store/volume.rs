@@ -1,4 +1,4 @@
-//! Whether a store lies where SQLite's locks do not hold.
+//! Whether a store lies where `SQLite`'s locks do not hold.
 
 use std::path::Path;
 
