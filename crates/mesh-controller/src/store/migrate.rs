@@ -165,10 +165,8 @@ mod tests {
         let kept: i64 = connection.query_row("SELECT x FROM a", [], |row| row.get(0)).unwrap();
         assert_eq!(kept, 7);
         assert!(connection.prepare("SELECT * FROM b").is_err());
-        assert!(
-            expect_current(&connection, Context::Inventory, &path).is_ok(),
-            "it has the version of the first step"
-        );
+        let refused = expect_current(&connection, Context::Inventory, &path).unwrap_err().to_string();
+        assert!(refused.contains("run mesh-controller migrate"), "nothing is served from it: {refused}");
         assert!(folder.path().join("inventory.db.version-1").exists(), "a copy was made first");
     }
 
@@ -179,6 +177,28 @@ mod tests {
         bring_up(Context::Identity, &path, &[FIRST, "CREATE TABLE b (x INTEGER) STRICT;"]).unwrap();
         let error = bring_up(Context::Identity, &path, &[FIRST]).unwrap_err();
         assert!(error.to_string().contains("has version 2, this program knows 1"), "{error}");
+    }
+
+    #[test]
+    fn m01_a_store_of_every_earlier_version_comes_up_with_its_rows() {
+        for context in Context::ALL {
+            let steps = schema::steps(context);
+            for version in 1..=steps.len() {
+                let folder = TempDir::new().unwrap();
+                let path = folder.path().join("store.db");
+                bring_up(context, &path, &steps[..version]).unwrap();
+                let insert = "INSERT INTO acts (at, who, command, what) VALUES (1, 'a', 'b', 'c')";
+                connect(&path).unwrap().execute(insert, []).unwrap();
+                let migrated = bring_up(context, &path, steps).unwrap();
+                assert_eq!(
+                    (migrated.from, migrated.to, migrated.copy.is_some()),
+                    (version, steps.len(), version < steps.len())
+                );
+                let count = "SELECT count(*) FROM acts";
+                let kept: i64 = connect(&path).unwrap().query_row(count, [], |row| row.get(0)).unwrap();
+                assert_eq!(kept, 1);
+            }
+        }
     }
 
     #[test]
