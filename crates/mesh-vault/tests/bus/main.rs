@@ -7,6 +7,7 @@ mod support;
 mod asking;
 mod bound;
 mod canary;
+mod commands;
 mod guard;
 mod lasting;
 mod operator;
