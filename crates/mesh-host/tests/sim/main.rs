@@ -5,8 +5,10 @@ mod adoption;
 mod chance;
 mod disk;
 mod fuse;
+mod managers;
 mod node;
 mod scenario;
+mod services;
 mod state;
 mod world;
 

@@ -63,6 +63,12 @@ impl Round {
         contents
     }
 
+    /// Gives a resource its content.
+    pub(crate) fn set_content(&mut self, id: &str, bytes: Vec<u8>) {
+        self.contents.retain(|(other, _)| other != id);
+        self.contents.push((id.to_owned(), bytes));
+    }
+
     pub(crate) fn content(&self, id: &str) -> &[u8] {
         &self.contents.iter().find(|(other, _)| other == id).unwrap().1
     }

@@ -2,6 +2,7 @@
 
 use crate::chance::Chance;
 use crate::fuse::Fuse;
+use crate::managers::{self, Managers};
 use mesh_host::digest::{DigestKey, Stream};
 use mesh_host::facts::{Answer, FileKind, PathAnswer, PathFact, Question, Stamp};
 use mesh_host::machine::{Machine, Tools};
@@ -43,6 +44,7 @@ pub(crate) struct World {
     pub(crate) touched: BTreeSet<String>,
     /// A planted fault, which the checks have to find.
     pub(crate) planted: Option<Planted>,
+    pub(crate) managers: Managers,
     chance: Chance,
     version: u64,
 }
@@ -75,6 +77,7 @@ impl World {
             fuse,
             touched: BTreeSet::new(),
             planted: None,
+            managers: Managers::default(),
             chance: Chance::new(seed ^ 0xabcd),
             version: 0,
         }
@@ -268,7 +271,7 @@ impl Machine for World {
                 "db" => Answer::Owner { uid: 501, gid: 501 },
                 _ => Answer::Absent,
             },
-            _ => Answer::NotAnswered("not simulated".to_owned()),
+            other => self.managers.look(other),
         };
         questions.iter().map(answer).collect()
     }
@@ -276,7 +279,16 @@ impl Machine for World {
     fn perform(&mut self, step: &Step, tools: &Tools<'_>) -> Result<(), Failure> {
         match step {
             Step::Files(step) => self.file(step, tools),
-            _ => Err(Failure::Failed("not simulated".to_owned())),
+            step => {
+                self.burn()?;
+                let config = match self.nodes.get(managers::CONFIG).map(|node| &node.thing) {
+                    Some(Thing::File(bytes)) => Some(bytes.clone()),
+                    _ => None,
+                };
+                self.managers.perform(step, config)?;
+                // Done, and perhaps nobody hears of it.
+                self.burn()
+            }
         }
     }
 
