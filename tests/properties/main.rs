@@ -2,6 +2,9 @@
 
 // The fake bus of the simulation, without its faults.
 #[allow(dead_code, reason = "the simulation uses all of it")]
+#[path = "../sim/batch.rs"]
+mod batch;
+#[allow(dead_code, reason = "the simulation uses all of it")]
 #[path = "../sim/bus.rs"]
 mod bus;
 #[allow(dead_code, reason = "the simulation uses all of it")]
@@ -14,4 +17,5 @@ mod keys;
 mod names;
 mod pages;
 mod parsers;
+mod readings;
 mod requests;

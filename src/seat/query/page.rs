@@ -260,6 +260,9 @@ impl PageQuery {
         }
         let found = entry.found(self.bucket, &key);
         if found.as_ref().is_some_and(|found| self.is_no_gap(&key, found)) {
+            if self.chosen.is_empty() {
+                self.page.pass(&key);
+            }
             return true;
         }
         match found.filter(|_| self.chosen.is_empty()) {

@@ -26,6 +26,7 @@ use mesh_service::json::json;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::mem;
 use std::time::Duration;
 use time::OffsetDateTime;
 
@@ -37,6 +38,8 @@ pub(in crate::seat) struct Report {
     context: QueryContext,
     reader: Option<BucketReader>,
     to_read: VecDeque<Bucket>,
+    /// Keys of the cache whose values are needed and not cached.
+    unread: Vec<String>,
     aggregate: Box<dyn Aggregate>,
     as_of: BTreeMap<&'static str, AsOf>,
     malformed_total: usize,
@@ -89,6 +92,11 @@ trait Aggregate: fmt::Debug + Send {
 
     /// Whether it also takes the values of a bucket.
     fn reads_values(&self, _bucket: Bucket) -> bool {
+        false
+    }
+
+    /// Whether it needs the value of a key of such a bucket that was taken before.
+    fn wants_value(&self, _key: &str) -> bool {
         false
     }
 
@@ -162,6 +170,7 @@ impl Report {
             pages: asks.iter().map(shown).collect(),
             ask,
             reader: None,
+            unread: Vec::new(),
             to_read: aggregate.buckets().iter().copied().collect(),
             aggregate,
             as_of: BTreeMap::new(),
@@ -274,13 +283,19 @@ impl Report {
                     if self.concerns(bucket, &key) {
                         let Entry { standing, .. } = entry;
                         self.take_key(bucket, &key, Some(standing).filter(|_| is_nameable(&key)));
-                        if let Some(value) = entry.value().filter(|_| is_nameable(&key) && !standing.deleted)
-                        {
-                            self.take_value(bucket, &key, value);
+                        if is_nameable(&key) && !standing.deleted {
+                            match entry.value() {
+                                Some(value) => self.take_value(bucket, &key, value),
+                                None => self.note_unread(bucket, key),
+                            }
                         }
                     }
                     self.reader = Some(reader);
                     counted += 1;
+                }
+                Step::Told if !self.unread.is_empty() => {
+                    reader.read(mem::take(&mut self.unread));
+                    self.reader = Some(reader);
                 }
                 Step::Told | Step::End => {
                     self.as_of.insert(bucket.suffix(), reader.as_of());
@@ -318,6 +333,14 @@ impl Report {
         }
         if let Found::Message(message) = found {
             self.take_value(bucket, key, &message.value);
+        }
+    }
+
+    /// A value that is needed is not cached, because it is long or its headers cannot be read.
+    fn note_unread(&mut self, bucket: Bucket, key: String) {
+        let is_needed = self.aggregate.reads_values(bucket) && bucket.parse(&key).is_ok();
+        if is_needed && self.aggregate.wants_value(&key) {
+            self.unread.push(key);
         }
     }
 

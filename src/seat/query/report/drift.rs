@@ -71,6 +71,10 @@ impl Aggregate for Drift {
         bucket == Bucket::Applied
     }
 
+    fn wants_value(&self, key: &str) -> bool {
+        self.rows.get(beginning(key, 2)).is_some_and(|row| row.needs == 0)
+    }
+
     fn take_value(&mut self, key: &str, value: &[u8]) {
         let row = self.rows.get_mut(beginning(key, 2));
         if let Some(row) = row.filter(|row| row.needs == 0) {
