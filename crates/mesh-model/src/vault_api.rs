@@ -1,4 +1,4 @@
-//! What crosses the bus between the vault and those who ask it (PROTOCOL.md, "The vault").
+//! What crosses the bus between the vault and those who ask it (docs/mesh-vault.md).
 //!
 //! Requests are read strictly. Answers are read leniently: a newer vault may say more.
 

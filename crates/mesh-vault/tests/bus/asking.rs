@@ -1,6 +1,7 @@
 //! A node's client asks for secrets.
 
 use crate::bench::{Bench, node};
+use crate::schema;
 use crate::support::controller::{accepted, made};
 use mesh_model::vault_api::SecretAnswer;
 use mesh_testing::wire::Message;
@@ -9,12 +10,14 @@ use serde_json::json;
 /// The answer of a message that is no error.
 #[track_caller]
 pub(crate) fn answer(message: &Message) -> SecretAnswer {
+    schema::check_answer("secret_response", message);
     serde_json::from_slice(&message.body).unwrap_or_else(|error| panic!("{error}: {}", message.text()))
 }
 
 /// The code, the reason and the sequence of an error.
 #[track_caller]
 pub(crate) fn refusal(message: &Message) -> (u64, String, Option<u64>) {
+    schema::check_answer("error_response", message);
     let error = &message.json()["error"];
     let code = error["code"].as_u64().unwrap_or_else(|| panic!("no error: {}", message.text()));
     assert_eq!(message.header("Nats-Service-Error-Code"), Some(code.to_string()));

@@ -208,8 +208,9 @@ impl Bench {
     #[track_caller]
     #[expect(clippy::unused_self, reason = "it stands beside what else is asked of the mesh")]
     pub(crate) fn secret(&self, client: &Client, node: &str, module: &str, name: &str) -> Message {
-        let request = json!({"node": node, "module": module, "name": name}).to_string();
-        client.request("mesh-vault.secret", request, PATIENCE).expect("an answer")
+        let request = json!({"node": node, "module": module, "name": name});
+        crate::schema::check("secret_request", &request);
+        client.request("mesh-vault.secret", request.to_string(), PATIENCE).expect("an answer")
     }
 
     /// Waits until the bucket of revisions says so much.

@@ -2,6 +2,7 @@
 
 use crate::asking::{answer, refusal};
 use crate::bench::{Bench, node};
+use crate::schema;
 use crate::support::controller::{bound, consumers};
 use mesh_model::assignment::Consumer;
 use mesh_model::secret::{Credential, Secret};
@@ -12,8 +13,10 @@ use serde_json::json;
 
 #[track_caller]
 fn list(bench: &Bench, client: &Client) -> ConsumersAnswer {
-    let request = json!({"node": "cellar", "module": "db", "provision": "postgres"}).to_string();
-    let message = client.request("mesh-vault.consumers", request, PATIENCE).expect("an answer");
+    let request = json!({"node": "cellar", "module": "db", "provision": "postgres"});
+    schema::check("consumers_request", &request);
+    let message = client.request("mesh-vault.consumers", request.to_string(), PATIENCE).expect("an answer");
+    schema::check_answer("consumers_response", &message);
     let answer: ConsumersAnswer = serde_json::from_slice(&message.body).unwrap_or_else(|error| {
         panic!("{error}: {}\n{}", message.text(), bench.vault.as_ref().unwrap().log())
     });

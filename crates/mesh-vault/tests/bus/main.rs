@@ -12,3 +12,4 @@ mod guard;
 mod lasting;
 mod operator;
 mod others;
+mod schema;

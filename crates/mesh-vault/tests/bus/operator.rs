@@ -2,6 +2,7 @@
 
 use crate::asking::{answer, refusal};
 use crate::bench::{Bench, controller, node};
+use crate::schema;
 use crate::support::controller::{accepted, bound, made};
 use mesh_daemon::time::rfc3339;
 use mesh_model::vault_api::{ExportAnswer, RevisionAnswer};
@@ -17,7 +18,10 @@ fn now() -> String {
 
 #[track_caller]
 fn ask(client: &Client, verb: &str, body: &[u8]) -> Message {
-    client.request(format!("mesh-vault.{verb}"), body, PATIENCE).expect("an answer")
+    let message = client.request(format!("mesh-vault.{verb}"), body, PATIENCE).expect("an answer");
+    let schema = if verb == "export" { "export_response" } else { "revision_response" };
+    schema::check_answer(schema, &message);
+    message
 }
 
 fn place(name: &str) -> Value {
@@ -27,6 +31,11 @@ fn place(name: &str) -> Value {
 fn accept(bench: &Bench, id: &str, name: &str, value: &[u8]) -> Vec<u8> {
     let mut fields = place(name);
     fields["value"] = json!(bench.controller.value("attic", "web", name, value));
+    let mut payload = fields.clone();
+    for (name, value) in [("mesh", "m"), ("verb", "accept"), ("id", id), ("at", &now())] {
+        payload[name] = json!(value);
+    }
+    schema::check("signed_request", &payload);
     bench.controller.request("accept", id, &now(), &fields)
 }
 
