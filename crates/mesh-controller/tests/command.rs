@@ -449,3 +449,38 @@ fn p07_what_is_planned_for_a_silent_node_says_how_old_its_facts_are() {
     );
     assert!(planned.out.contains("+ attic small"), "nothing is taken as empty: {}", planned.out);
 }
+
+#[test]
+fn a_node_is_removed_once_its_machine_was_told_to_stop() {
+    let mesh = simple();
+    mesh.done(&["push"]);
+    mesh.done(&["unassign", "attic", "small"]);
+    let refused = mesh.ends(1, &["node", "remove", "attic"]);
+    assert!(refused.err.contains("attic was told to run small, and was not told to stop"), "{}", refused.err);
+    let hex = mesh.ends(2, &["plan"]).out.rsplit_once("sha256:").unwrap().1.trim().to_owned();
+    mesh.done(&["push", "--yes", &hex]);
+    mesh.done(&["node", "remove", "attic"]);
+    assert!(mesh.ends(2, &["plan"]).out.contains("- attic · mesh-controller_declarations"));
+    assert_eq!(mesh.done(&["push"]), "attic: what the buckets held of it is deleted\n");
+    assert!(mesh.value("mesh-controller_declarations", "attic").is_none());
+    assert_eq!(mesh.done(&["push"]), "nothing to send\n");
+}
+
+#[test]
+fn what_is_printed_as_json_keeps_to_the_schemas_that_ship() {
+    let mesh = simple();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/schema/mesh");
+    let keeps = |name: &str, printed: &str| {
+        let schema = std::fs::read_to_string(format!("{folder}/{name}.json")).unwrap();
+        let schema = jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap();
+        let errors: Vec<String> =
+            schema.iter_errors(&serde_json::from_str(printed).unwrap()).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{name}: {errors:?} {printed}");
+    };
+    keeps("plan", &mesh.ends(2, &["plan", "--json"]).out);
+    keeps("status", &mesh.ends(3, &["status", "--json"]).out);
+    mesh.done(&["push"]);
+    mesh.add("small", &SMALL.replace("config:pool} ", "config:pool}  "));
+    keeps("plan", &mesh.ends(2, &["plan", "--json"]).out);
+    keeps("status", &mesh.ends(3, &["status", "--json"]).out);
+}

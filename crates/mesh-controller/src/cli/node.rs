@@ -305,6 +305,6 @@ impl Remove {
         let change = store.change_identity(&act).or_end()?;
         identity::drop_node_keys(&change, &self.name).or_end()?;
         change.commit().or_end()?;
-        Ok(print(&format!("{}: removed; its keys on the bus go with the next push\n", self.name)))
+        Ok(print(&format!("{}: removed; what the buckets hold of it goes with the next push\n", self.name)))
     }
 }

@@ -107,6 +107,10 @@ impl Push {
                 print("nothing to send\n");
             }
             for node in nodes.iter().filter(|node| !held_back.contains(*node)) {
+                if !composed.nodes.contains_key(node) {
+                    print(&format!("{node}: what the buckets held of it is deleted\n"));
+                    continue;
+                }
                 let sequence = sent::highest_sequence(store.inventory(), node).or_end()?;
                 let lines = plan.nodes.get(node).map_or(0, |change| change.lines.len());
                 print(&format!("{node}: sent, sequence {sequence}, {lines} changes\n"));

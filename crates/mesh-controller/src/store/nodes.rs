@@ -95,6 +95,17 @@ pub fn remove(change: &Change<'_>, name: &str) -> Result<(), Error> {
             assigned.join(", ")
         )));
     }
+    let sql = "SELECT module FROM sent WHERE node = ?1 AND bucket = ?2 AND value IS NOT NULL ORDER BY module";
+    let mut statement = change.prepare(sql)?;
+    let told: Vec<String> = statement
+        .query_map([name, super::sent::Bucket::Assignments.name()], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    if !told.is_empty() {
+        return Err(Error::Refused(format!(
+            "{name} was told to run {}, and was not told to stop: push first, or its machine runs them for ever",
+            told.join(", ")
+        )));
+    }
     change.execute("DELETE FROM reports WHERE node = ?1", [name])?;
     change.execute("DELETE FROM nodes WHERE name = ?1", [name])?;
     Ok(())
