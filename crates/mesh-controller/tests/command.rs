@@ -473,8 +473,10 @@ fn what_is_printed_as_json_keeps_to_the_schemas_that_ship() {
     let keeps = |name: &str, printed: &str| {
         let schema = std::fs::read_to_string(format!("{folder}/{name}.json")).unwrap();
         let schema = jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap();
-        let errors: Vec<String> =
-            schema.iter_errors(&serde_json::from_str(printed).unwrap()).map(|error| error.to_string()).collect();
+        let errors: Vec<String> = schema
+            .iter_errors(&serde_json::from_str(printed).unwrap())
+            .map(|error| error.to_string())
+            .collect();
         assert!(errors.is_empty(), "{name}: {errors:?} {printed}");
     };
     keeps("plan", &mesh.ends(2, &["plan", "--json"]).out);
