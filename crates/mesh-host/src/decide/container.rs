@@ -237,17 +237,21 @@ impl Case<'_> {
         let started = self.did(|step| matches!(step, ContainerStep::Start { .. }));
         let tried = self.view.memory.tries.contains_key(self.view.target);
         match current.status {
-            Status::Created | Status::Exited(_) if !started => {
+            Status::Created | Status::Exited(_) if !started && !self.view.settled => {
                 return Ok(self.step(ContainerStep::Start {
                     of: self.name().to_owned(),
                     name: self.name().to_owned(),
                 }));
             }
-            Status::Exited(code) => return Ok(self.back(&format!("it was started and exited with {code}"))),
+            Status::Exited(code) => {
+                return Ok(self.back(&format!("it does not stay up: it exited with {code}")));
+            }
             Status::Created => return Ok(self.back("it was started and does not run")),
             _ => {}
         }
-        let fresh = started || prev.is_some() || tried || current.status == Status::Restarting;
+        // Started before a kill, it has not settled either.
+        let fresh =
+            started || self.begun() || prev.is_some() || tried || current.status == Status::Restarting;
         if fresh && !self.view.settled {
             let after =
                 self.container.settle.map_or(u128::from(SETTLE_MS), |settle| settle.duration().as_millis());

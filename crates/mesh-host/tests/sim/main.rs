@@ -7,6 +7,7 @@ mod disk;
 mod fuse;
 mod managers;
 mod node;
+mod runtime;
 mod scenario;
 mod services;
 mod state;

@@ -10,12 +10,24 @@ impl Case<'_> {
         if let Some(failure) = self.view.failed {
             return Err(failed(failure.clone()));
         }
-        if let Some(record) = self.recorded().filter(|record| record.ends && record.digest == self.digest)
-            && self.view.did.is_empty()
-            && record.schedule.is_none()
+        let runs = |step: &ContainerStep| {
+            matches!(step, ContainerStep::Create { .. } | ContainerStep::Finish { .. })
+        };
+        if self
+            .recorded()
+            .is_some_and(|record| record.ends && record.digest == self.digest && record.schedule.is_none())
+            && !self.did(runs)
         {
             let done = Verdict::new(Outcome::Unchanged, "already completed for this declaration");
-            return Ok(Move::Done(done, self.applied()));
+            // Another form of it failed meanwhile, and is over.
+            let left = self.family.current.as_ref().filter(|found| !found.is_up());
+            return Ok(match left {
+                Some(_) => match self.remove(name) {
+                    Move::Do(step, _) => Move::Do(step, done),
+                    other => other,
+                },
+                None => Move::Done(done, self.applied()),
+            });
         }
         if self.family.next.is_some() {
             return Ok(self.remove(next_name(&name)));

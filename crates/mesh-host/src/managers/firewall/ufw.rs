@@ -18,7 +18,7 @@ pub(super) fn from(said: &str, opened: &Opened) -> Option<BTreeSet<String>> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             ["ufw", "allow", short] if *short == port || *short == format!("{port}/{protocol}") => {
-                everywhere = true
+                everywhere = true;
             }
             ["ufw", "allow", "from", source, "to", "any", "port", number, rest @ ..]
                 if *number == port && (rest.is_empty() || rest == ["proto", protocol]) =>
