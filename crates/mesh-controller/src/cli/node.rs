@@ -161,7 +161,14 @@ impl Add {
 impl Set {
     fn run(self, environment: Environment<'_>) -> Ended {
         let mut store = store(environment)?;
-        let doing = Doing::new(environment, "node set", &self.name);
+        let mut what = self.name.clone();
+        let adopted = self.adopted.map(|adopted| if adopted { "yes" } else { "no" });
+        for (flag, value) in
+            [("adopted", adopted), ("address", self.address.as_deref()), ("zone", self.zone.as_deref())]
+        {
+            what += &value.map(|value| format!(" --{flag} {value:?}")).unwrap_or_default();
+        }
+        let doing = Doing::new(environment, "node set", what);
         judged(&mut store, &doing, |change| {
             let mut node = nodes::expect(change, &self.name)?;
             node.adopted = self.adopted.unwrap_or(node.adopted);
