@@ -9,50 +9,53 @@ use mesh_bus::config;
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 connecting! {
-    /// say where the bus is and whether it has the newest accounts; or, with users, write those
+    /// say where the bus is and whether it has the newest accounts; or, as broker users, write those
     #[derive(FromArgs, ArgsInfo, Debug)]
     #[argh(
         subcommand,
         name = "broker",
-        note = "Exit status: 0 the server has the newest file of users; 1 it has not; 78 the configuration is wrong.",
-        example = "{command_name} --server tls://bus.example:4222"
+        note = "broker users writes all accounts with their rights as one file. No seed is in it. Include it inside the mesh's\naccount by a relative path, as packaging/bus/mesh.conf does, and have no other users there.\n\nExit status: 0 done, or the server has the newest file; 1 it has not; 78 the configuration is wrong.",
+        example = "{command_name} --server tls://bus.example:4222",
+        example = "{command_name} users --keys /etc/mesh/keys --out /etc/nats/users.conf"
     )]
     pub(super) struct BrokerCommand {
-        #[argh(subcommand)]
-        command: Option<Which>,
+        /// users: the file, replaced as a whole [stdout]
+        #[argh(option, arg_name = "file")]
+        out: Option<PathBuf>,
+
+        /// users: a folder for the seeds of administrator, controller, reader, seat and vault; missing ones are made, 0600
+        #[argh(option, arg_name = "folder")]
+        keys: Option<PathBuf>,
+
+        /// users, to write the accounts
+        #[argh(positional, arg_name = "users")]
+        users: Option<Users>,
     }
 }
 
-#[derive(FromArgs, ArgsInfo, Debug)]
-#[argh(subcommand)]
-enum Which {
-    Users(Users),
-}
+/// The one word that may follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Users;
 
-/// write all accounts with their rights, as a file that the server's configuration includes
-#[derive(FromArgs, ArgsInfo, Debug)]
-#[argh(
-    subcommand,
-    name = "users",
-    note = "No seed is in the file. Include it inside the mesh's account by a relative path, as packaging/bus/mesh.conf does,\nand have no other users there.",
-    example = "{command_name} --keys /etc/mesh/keys --out /etc/nats/users.conf"
-)]
-struct Users {
-    /// the file, replaced as a whole [stdout]
-    #[argh(option, arg_name = "file")]
-    out: Option<PathBuf>,
+impl FromStr for Users {
+    type Err = String;
 
-    /// a folder for the seeds of administrator, controller, reader, seat and vault; those that are missing are made, 0600
-    #[argh(option, arg_name = "folder")]
-    keys: Option<PathBuf>,
+    fn from_str(word: &str) -> Result<Users, String> {
+        if word == "users" { Ok(Users) } else { Err(format!("{word:?} is not users")) }
+    }
 }
 
 impl BrokerCommand {
     pub(super) fn run(self, environment: Environment<'_>) -> Ended {
-        match self.command {
-            Some(Which::Users(users)) => users.run(environment),
+        match self.users {
+            Some(Users) => self.write(environment),
+            None if self.out.is_some() || self.keys.is_some() => {
+                complain("--out and --keys are of broker users");
+                Err(Exit::Usage)
+            }
             None => self.look(environment),
         }
     }
@@ -86,10 +89,8 @@ impl BrokerCommand {
             }
         }
     }
-}
 
-impl Users {
-    fn run(self, environment: Environment<'_>) -> Ended {
+    fn write(&self, environment: Environment<'_>) -> Ended {
         let mut store = store(environment)?;
         let signer = crate::identity::open(&store).or_end()?;
         let doing = Doing::new(environment, "broker users", "keys of the programs");
