@@ -16,6 +16,7 @@ mod doctor;
 mod health;
 mod identity;
 mod init;
+mod issue;
 mod migrate;
 mod module;
 mod node;

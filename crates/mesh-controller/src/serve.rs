@@ -37,6 +37,9 @@ use std::time::SystemTime;
 use task::{Own, Task};
 use work::{Read, Work};
 
+/// What the lease says of its holder begins with this.
+pub const HOLDER: &str = "mesh-controller serve";
+
 /// The settings of `serve`.
 #[derive(Debug)]
 pub struct Settings {
@@ -78,7 +81,7 @@ fn prepare(started: Started, settings: Settings) -> Result<impl FnOnce() -> Exit
         connection: started.connection.clone(),
         signer: identity::open(&store)?,
     };
-    let holder = format!("mesh-controller serve {id}");
+    let holder = format!("{HOLDER} {id}");
     let signer = identity::open(&store)?;
     let work = Work::new(store, signer, holder, read);
     #[expect(clippy::cast_precision_loss, reason = "any number from 0 to 1 will do")]

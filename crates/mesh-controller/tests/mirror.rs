@@ -2,11 +2,13 @@
 
 mod support;
 
-use mesh_controller::store::{lease, nodes, sent};
+use mesh_controller::store::{lease, nodes, now, sent};
 use mesh_daemon::exit::Exit;
-use mesh_testing::client::Client;
+use mesh_daemon::signals::Signal;
+use mesh_testing::client::{Client, Unanswered};
 use mesh_testing::wait;
-use support::{Mesh, Serving, WAIT, act};
+use serde_json::Value;
+use support::{Mesh, Serving, WAIT, act, try_connect};
 
 const ASSIGNMENTS: &str = "mesh-controller_assignments";
 const SETTINGS: &str = "mesh-controller_settings";
@@ -70,7 +72,10 @@ fn what_was_intended_is_finished_and_what_somebody_else_changes_is_put_back() {
     holds(&client, ASSIGNMENTS, "attic.web", Some(r#"{"a":1}"#));
     holds(&client, SETTINGS, "attic.web", Some("{}"));
     holds(&client, DECLARATIONS, "attic", Some(r#"{"d":1}"#));
-    assert!(sent::undone(mesh.store().inventory()).unwrap().is_empty());
+    wait::until("everything to be done in the store", WAIT, || {
+        let undone = sent::undone(mesh.store().inventory()).unwrap();
+        if undone.is_empty() { Ok(()) } else { Err(format!("{undone:?}")) }
+    });
 
     // Foreign changes: of a value, a deletion, and a key that the store never knew.
     client.kv_put(ASSIGNMENTS, "attic.web", "junk");
@@ -91,5 +96,108 @@ fn what_was_intended_is_finished_and_what_somebody_else_changes_is_put_back() {
     );
     holds(&client, ASSIGNMENTS, "attic.web", None);
     holds(&client, SETTINGS, "attic.web", None);
+    assert_eq!(serving.stop(), Exit::Done);
+}
+
+#[test]
+fn c04_a_controller_that_was_paused_finds_its_lease_taken_and_writes_nothing() {
+    let mesh = Mesh::start();
+    let serving = ready(&mesh);
+    // Another program has taken the lease, as it may once this one was paused for longer than the lease lives.
+    let mut store = mesh.store();
+    let fence = lease::row(store.inventory()).unwrap().fence;
+    let change = store.note_inventory().unwrap();
+    change
+        .execute(
+            "UPDATE lease SET holder = 'another', pid = 0, fence = ?1, renewed = ?2",
+            [i64::try_from(fence).unwrap() + 1, now()],
+        )
+        .unwrap();
+    change.commit().unwrap();
+    intend(&mesh, &[(sent::Bucket::Assignments, "attic.web", Some("of the other"))]);
+    // Awake again, it looks, and the store refuses it by number.
+    serving.signals.send(Signal::Reload).unwrap();
+    wait::until("the controller to stand by", WAIT, || {
+        let status = serving.status();
+        if status["standing_by_for"].is_string() { Ok(()) } else { Err(status.to_string()) }
+    });
+    let client = mesh.controller();
+    holds(&client, ASSIGNMENTS, "attic.web", None);
+    assert!(matches!(client.request("mesh-controller.status", "", WAIT), Err(Unanswered::Denied(_))));
+    assert_eq!(sent::undone(mesh.store().inventory()).unwrap().len(), 1);
+
+    // The other one ends; what it wrote down is finished, under a higher fence.
+    let change = store.note_inventory().unwrap();
+    change.execute("UPDATE lease SET holder = NULL", []).unwrap();
+    change.commit().unwrap();
+    holds(&client, ASSIGNMENTS, "attic.web", Some("of the other"));
+    assert_eq!(lease::row(mesh.store().inventory()).unwrap().fence, fence + 2);
+    assert_eq!(serving.stop(), Exit::Done);
+}
+
+#[test]
+fn b06_a_controller_that_starts_long_before_the_bus_works_once_it_is_there() {
+    let mut mesh = Mesh::start();
+    mesh.server.kill();
+    let serving = mesh.serve();
+    intend_later(&mesh);
+    wait::until("the controller to say that it is not connected", WAIT, || {
+        let status = serving.status();
+        if status["fence"].is_u64() && status["server"].is_null() { Ok(()) } else { Err(status.to_string()) }
+    });
+    mesh.server.restart();
+    serving.wait_ready();
+    let client = mesh.controller();
+    holds(&client, ASSIGNMENTS, "attic.web", Some("later"));
+    // And again after the bus was killed.
+    mesh.server.kill();
+    mesh.server.restart();
+    let client = mesh.controller();
+    client.kv_put(ASSIGNMENTS, "attic.web", "junk");
+    holds(&client, ASSIGNMENTS, "attic.web", Some("later"));
+    assert_eq!(serving.stop(), Exit::Done);
+}
+
+/// Writes down a value once the controller holds the lease.
+fn intend_later(mesh: &Mesh) {
+    wait::until("the lease to be held", WAIT, || {
+        let row = lease::row(mesh.store().inventory()).unwrap();
+        if row.holder.is_some() { Ok(()) } else { Err(format!("{row:?}")) }
+    });
+    intend(mesh, &[(sent::Bucket::Assignments, "attic.web", Some("later"))]);
+}
+
+#[test]
+fn m05_reports_are_kept_as_they_come_and_the_verbs_that_read_tell_of_them() {
+    let nodes = support::nodes(2);
+    let mesh = Mesh::with(&nodes);
+    let serving = ready(&mesh);
+    let node = try_connect(&mesh.server, &nodes[0].1.bus, "_INBOX_mesh.node.node-0000").unwrap();
+    let stored: Value = node.request("$KV.mesh-controller_reports.node-0000", "{}", WAIT).unwrap().json();
+    let revision = stored["seq"].as_u64().unwrap();
+    wait::until("the report in the store", WAIT, || {
+        let reports = nodes::reports(mesh.store().inventory()).unwrap();
+        let kept = reports.get("node-0000").map(|heard| (heard.revision, heard.body.clone()));
+        if kept == Some((revision, b"{}".to_vec())) { Ok(()) } else { Err(format!("{kept:?}")) }
+    });
+    let reader = mesh.role("reader", "_INBOX");
+    let status: Value = reader.request("mesh-controller.status", "", WAIT).unwrap().json();
+    assert_eq!(status["nodes"][0]["node"], "node-0000", "{status}");
+    let plan: Value = reader.request("mesh-controller.plan", r#"{"node":"node-0001"}"#, WAIT).unwrap().json();
+    assert_eq!(plan["type"], "io.mesh.controller.v1.plan_response", "{plan}");
+    let refused = reader.request("mesh-controller.plan", r#"{"nod":1}"#, WAIT).unwrap();
+    assert!(
+        refused.header("Nats-Service-Error").is_some_and(|words| words.contains("NAME")),
+        "{}",
+        refused.text()
+    );
+    let found: Value = reader.request("$SRV.INFO.mesh-controller", "", WAIT).unwrap().json();
+    let names: Vec<&str> = found["endpoints"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|endpoint| endpoint["name"].as_str())
+        .collect();
+    assert_eq!(names, ["join", "status", "plan"]);
     assert_eq!(serving.stop(), Exit::Done);
 }

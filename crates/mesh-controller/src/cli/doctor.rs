@@ -4,15 +4,19 @@ use super::bus::CALL_TIMEOUT;
 use super::connecting;
 use super::context::{Ended, Environment, OrEnd, paths};
 use super::plan::current;
+use crate::broker::{gather, load};
 use crate::buckets;
 use crate::identity;
-use crate::store::{Context, Store, identity as ids, is_remote, lease, now, sent};
+use crate::store::{Context, Paths, Store, identity as ids, is_remote, lease, now, sent};
 use argh::{ArgsInfo, FromArgs};
+use mesh_bus::client::Client;
+use mesh_bus::config::{self, Flags};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::print;
 use mesh_daemon::terminal::{Paint, Style};
 use mesh_jetstream::api::STREAM_INFO;
 use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::kv;
 use mesh_jetstream::stream_info;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -127,6 +131,8 @@ impl Doctor {
             return;
         };
         find("bus", Ok(client.server().to_owned()));
+        find("users", users(&self.flags(), environment));
+        find("mirrors", mirrors(&mut client, environment));
         for (bucket, history) in buckets::all() {
             let subject = format!("{STREAM_INFO}{}", Kv::new(bucket).stream());
             let result = match client.call(&subject, Vec::new(), Vec::new(), CALL_TIMEOUT) {
@@ -145,5 +151,49 @@ impl Doctor {
             find("bucket", result);
         }
         client.close();
+    }
+}
+
+/// Whether the server has the newest file of users: its sentinel is let in.
+fn users(flags: &Flags, environment: Environment<'_>) -> Result<String, String> {
+    let words = |why: &dyn std::fmt::Display| why.to_string();
+    let connection = config::load(flags, environment).map_err(|why| words(&why))?;
+    let paths = Paths::find(environment).map_err(|why| words(&why))?;
+    let store = Store::open(&paths).map_err(|why| words(&why))?;
+    let signer = identity::open(&store).map_err(|why| words(&why))?;
+    let body = gather::body(&store, &signer, now()).map_err(|why| words(&why))?;
+    match load::prove(&connection, &signer.sentinel(&body.digest())) {
+        Ok(()) => Ok(format!("the server has the newest file: {} users", body.users())),
+        Err(why) => Err(format!(
+            "the server does not have the newest file ({why}): broker users --out FILE and reload it, or give serve --reload-pid; a second users in the account would replace it without a word"
+        )),
+    }
+}
+
+/// How many values of the controller's buckets are compared.
+const MOST_COMPARED: usize = 2_000;
+
+/// Whether the bus holds what was sent.
+fn mirrors(client: &mut Client, environment: Environment<'_>) -> Result<String, String> {
+    let paths = Paths::find(environment).map_err(|why| why.to_string())?;
+    let store = Store::open(&paths).map_err(|why| why.to_string())?;
+    let all = sent::all(store.inventory()).map_err(|why| why.to_string())?;
+    let mut differ = Vec::new();
+    for sent in all.iter().take(MOST_COMPARED) {
+        let request = kv::get(Kv::new(sent.bucket.name()), &sent.key);
+        let answer = client
+            .call(&request.subject, request.headers, request.body, CALL_TIMEOUT)
+            .map_err(|why| format!("{}: {why:?}: use the controller's account", sent.bucket))?;
+        let there = kv::parse_message(&answer.body).map_err(|why| format!("{}: {why}", sent.bucket))?;
+        let there = there.filter(|there| !there.deleted).map(|there| there.value);
+        if there != sent.value {
+            differ.push(format!("{} {}", sent.bucket, sent.key));
+        }
+    }
+    match &differ[..] {
+        [] => Ok(format!("{} values are as they were sent", all.len().min(MOST_COMPARED))),
+        [first, ..] => {
+            Err(format!("{} values are not as they were sent, {first} first: start serve", differ.len()))
+        }
     }
 }

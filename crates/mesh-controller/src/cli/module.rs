@@ -31,6 +31,7 @@ enum Which {
     List(List),
     Show(Show),
     Forget(Forget),
+    Issue(super::issue::Issue),
 }
 
 /// judge manifests without a mesh
@@ -99,6 +100,7 @@ impl ModuleCommand {
             Which::List(list) => list.run(environment),
             Which::Show(show) => show.run(environment),
             Which::Forget(forget) => forget.run(environment),
+            Which::Issue(issue) => issue.run(environment),
         }
     }
 }

@@ -87,12 +87,12 @@ impl Push {
         let highest = self.look(store, client, &mesh.key)?;
         let holder = format!("push of {}", super::context::who(environment));
         let taken = lease::take(store, &holder, highest.fence).or_end()?;
-        let (lease, fence) = match taken {
+        let (lease, fence, serves) = match taken {
             Taken::Ours(lease) => {
                 let fence = lease.fence;
-                (Some(lease), fence)
+                (Some(lease), fence, None)
             }
-            Taken::Theirs(row) => (None, row.fence),
+            Taken::Theirs(row) => (None, row.fence, Some(row)),
         };
         let at = mesh_daemon::time::rfc3339_millis(SystemTime::now());
         let sending = Sending { mesh: &mesh.id, signer: &signer, fence, highest: &highest, at: &at };
@@ -101,7 +101,10 @@ impl Push {
             make_bound(client, &composed, &|| connect(&self.flags(), environment));
             let held_back = match &lease {
                 Some(lease) => finish(store, client, lease)?,
-                None => await_serve(store, &nodes).map(|()| BTreeSet::new())?,
+                None => {
+                    nudge(serves.as_ref());
+                    await_serve(store, &nodes).map(|()| BTreeSet::new())?
+                }
             };
             if nodes.is_empty() && !plan.is_hindered() {
                 print("nothing to send\n");
@@ -278,6 +281,21 @@ fn make_bound(client: &mut Client, composed: &Composed, again: &dyn Fn() -> Resu
             }
             break;
         }
+    }
+}
+
+/// Has a living `serve` look at the store at once. To any other program HUP means the end, so it goes only to a process of
+/// this machine that is what the lease says.
+fn nudge(row: Option<&lease::Row>) {
+    let serves = |row: &&lease::Row| {
+        row.holder.as_deref().is_some_and(|holder| holder.starts_with(crate::serve::HOLDER))
+    };
+    let Some(row) = row.filter(serves) else { return };
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", row.pid)).unwrap_or_default();
+    let process = i32::try_from(row.pid).ok().and_then(rustix::process::Pid::from_raw);
+    if let Some(process) = process.filter(|_| name.trim_end() == "mesh-controller") {
+        // Where this fails serve looks by itself a moment later.
+        rustix::process::kill_process(process, rustix::process::Signal::HUP).ok();
     }
 }
 

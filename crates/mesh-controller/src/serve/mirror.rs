@@ -15,12 +15,22 @@ pub const MAX_UNDER_WAY: usize = 64;
 /// How long a write may take.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a value waits at most for what the store has in its place by now.
+const NEWER: Duration = Duration::from_secs(1);
+
 /// What is wanted at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Want {
     digest: Option<Digest>,
     sequence: u64,
     done: bool,
+}
+
+/// What is being written: what is wanted may change meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Written {
+    digest: Option<Digest>,
+    sequence: u64,
 }
 
 /// What is there.
@@ -40,8 +50,8 @@ enum State {
     Idle,
     /// Its value is being fetched.
     Fetching,
-    /// It is being written; it counts as lost then.
-    Writing(Duration),
+    /// It is being written; it counts as lost at that time.
+    Writing(Duration, Written),
     /// It is looked at again then.
     Later(Duration),
 }
@@ -175,8 +185,12 @@ impl Mirror {
     ) -> Vec<Found> {
         let listing = self.listings.get(&place.bucket).copied().unwrap_or_default();
         let slot = self.slot(place);
+        // What was written is known from its answer, which may come before an older message.
+        if slot.seen.is_some_and(|seen| seen.listing == listing && seen.revision > revision) {
+            return Vec::new();
+        }
         let before = slot.seen.replace(Seen { digest, revision, sequence, listing });
-        let is_ours = matches!(slot.state, State::Writing(_) | State::Later(_));
+        let is_ours = matches!(slot.state, State::Writing(..) | State::Later(_));
         let was_settled =
             slot.want.is_some_and(|want| want.done && before.is_some_and(|seen| seen.digest == want.digest));
         if let State::Later(_) = slot.state {
@@ -214,9 +228,12 @@ impl Mirror {
 
     fn may_write(&self, place: &Place) -> bool {
         let Some(slot) = self.get(place) else { return false };
-        if slot.state != State::Idle || !self.listed.contains(&place.bucket) {
-            return false;
-        }
+        slot.state == State::Idle && self.listed.contains(&place.bucket) && self.is_in_order(place)
+    }
+
+    /// Whether what has to be written before is written.
+    fn is_in_order(&self, place: &Place) -> bool {
+        let Some(slot) = self.get(place) else { return false };
         let deletes = slot.want.is_some_and(|want| want.digest.is_none());
         let node = node(&place.key);
         match place.bucket {
@@ -251,16 +268,24 @@ impl Mirror {
 
     /// The value of a place is there: the revision to write it over, if it is still wanted.
     pub fn write(&mut self, place: &Place, digest: Option<Digest>, now: Duration) -> Option<u64> {
+        // What is wanted may have changed since it was asked for, and with it the order.
+        let is_in_order = self.is_in_order(place);
         let slot = self.slots.get_mut(&place.bucket).and_then(|slots| slots.get_mut(&place.key))?;
         if slot.state != State::Fetching {
             return None;
         }
-        if slot.want.is_none_or(|want| want.digest != digest) || slot.is_settled() {
+        if slot.want.is_none_or(|want| want.digest != digest) {
+            // The store has something newer, which is told in a moment.
+            self.put_off(place, now + NEWER);
+            return None;
+        }
+        if slot.is_settled() || !is_in_order {
             slot.state = State::Idle;
             self.under_way.remove(place);
             return None;
         }
-        slot.state = State::Writing(now + PATIENCE);
+        let sequence = slot.want.map_or(0, |want| want.sequence);
+        slot.state = State::Writing(now + PATIENCE, Written { digest, sequence });
         Some(slot.seen.map_or(0, |seen| seen.revision))
     }
 
@@ -268,11 +293,11 @@ impl Mirror {
     pub fn stored(&mut self, place: &Place, revision: u64) -> Vec<Found> {
         let listing = self.listings.get(&place.bucket).copied().unwrap_or_default();
         let slot = self.slot(place);
-        slot.state = State::Idle;
-        if let Some(want) = slot.want
+        let state = std::mem::take(&mut slot.state);
+        if let State::Writing(_, Written { digest, sequence }) = state
             && slot.seen.is_none_or(|seen| seen.revision < revision)
         {
-            slot.seen = Some(Seen { digest: want.digest, revision, sequence: want.sequence, listing });
+            slot.seen = Some(Seen { digest, revision, sequence, listing });
         }
         self.under_way.remove(place);
         self.touch(place).into_iter().collect()
@@ -300,7 +325,7 @@ impl Mirror {
             .iter()
             .filter(|place| {
                 self.get(place)
-                    .is_some_and(|slot| matches!(slot.state, State::Writing(until) if until <= now))
+                    .is_some_and(|slot| matches!(slot.state, State::Writing(until, _) if until <= now))
             })
             .cloned()
             .collect();
@@ -328,7 +353,7 @@ impl Mirror {
     /// When [`Mirror::due`] has something to do.
     pub fn next_deadline(&self) -> Option<Duration> {
         let writing = self.under_way.iter().filter_map(|place| match self.get(place)?.state {
-            State::Writing(until) => Some(until),
+            State::Writing(until, _) => Some(until),
             _ => None,
         });
         let later = self.later.iter().filter_map(|place| match self.get(place)?.state {

@@ -20,7 +20,7 @@ pub const RENEW: Duration = Duration::from_secs(5);
 pub struct Row {
     /// Who holds it, in words; nobody after it was given back.
     pub holder: Option<String>,
-    /// The holder's process.
+    /// The holder's process; 0 if it took the lease by its age, while a paused process still had the lock.
     pub pid: u32,
     /// Only grows.
     pub fence: u64,
@@ -81,14 +81,15 @@ pub fn take(store: &mut Store, holder: &str, at_least: u64) -> Result<Taken, Err
     let change = store.note_inventory()?;
     let row = row(&change)?;
     // With the lock at hand the holder's process is gone, however young the row is. Without it the row decides.
-    let ended = lock.is_some() && row.pid != std::process::id();
+    // A holder that took it without the lock, since a paused one still had that, has no process here.
+    let ended = lock.is_some() && row.pid != 0 && row.pid != std::process::id();
     if row.is_held(change.at) && !ended {
         return Ok(Taken::Theirs(row));
     }
     let fence = row.fence.max(at_least) + 1;
     change.execute(
         "UPDATE lease SET holder = ?1, pid = ?2, fence = ?3, renewed = ?4",
-        params![holder, std::process::id(), fence, change.at],
+        params![holder, if lock.is_some() { std::process::id() } else { 0 }, fence, change.at],
     )?;
     change.commit()?;
     Ok(Taken::Ours(Lease { fence, _lock: lock }))
