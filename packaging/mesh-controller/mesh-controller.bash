@@ -23,6 +23,7 @@ _mesh_controller() {
             'module/list') path='module list' ;;
             'module/show') path='module show' ;;
             'module/forget') path='module forget' ;;
+            'module/issue') path='module issue' ;;
             '/settings') path='settings' ;;
             'settings/set') path='settings set' ;;
             'settings/clear') path='settings clear' ;;
@@ -41,7 +42,6 @@ _mesh_controller() {
             'token/list') path='token list' ;;
             'token/revoke') path='token revoke' ;;
             '/broker') path='broker' ;;
-            'broker/users') path='broker users' ;;
             '/serve') path='serve' ;;
             '/operator') path='operator' ;;
             'operator/key') path='operator key' ;;
@@ -71,12 +71,13 @@ _mesh_controller() {
         'node list') next='--help --json' ;;
         'node show') next='--help --json' ;;
         'node remove') next='--help --why' ;;
-        'module') next='check add list show forget --help' ;;
+        'module') next='check add list show forget issue --help' ;;
         'module check') next='--help' ;;
         'module add') next='--help --why' ;;
         'module list') next='--help --json' ;;
         'module show') next='--help --json' ;;
         'module forget') next='--help' ;;
+        'module issue') next='--help --node --public-key --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
         'settings') next='set clear show --help' ;;
         'settings set') next='--help --node --why' ;;
         'settings clear') next='--help --node --why' ;;
@@ -94,8 +95,7 @@ _mesh_controller() {
         'token issue') next='--help --node --new --adopted --valid --certificate --out --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
         'token list') next='--help --json' ;;
         'token revoke') next='--help' ;;
-        'broker') next='users --help --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
-        'broker users') next='--help --out --keys' ;;
+        'broker') next='--help --out --keys --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
         'serve') next='--help --users-file --reload-pid --reload-command --reply-prefix --status-file --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
         'operator') next='key --help' ;;
         'operator key') next='make set show --help' ;;
