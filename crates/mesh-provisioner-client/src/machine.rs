@@ -141,8 +141,8 @@ enum Call {
 #[derive(Debug)]
 struct Applying {
     call: u64,
-    /// Each module with its digests: whole, and of the outside values.
-    modules: BTreeMap<String, (mesh_model::digest::Digest, mesh_model::digest::Digest)>,
+    /// Each module, as it was when it was handed over: it may have changed since.
+    modules: BTreeMap<String, memory::Done>,
     is_full: bool,
     sequence: u64,
 }

@@ -21,7 +21,7 @@ impl Client {
             return;
         }
         let now = self.now;
-        let told = self.follows[REVISIONS].reading() == Reading::Current;
+        let told = self.is_told();
         let mut under_way = self.asks.values().filter(|ask| ask.call.is_some()).count();
         let mut by_provider: BTreeMap<String, usize> = BTreeMap::new();
         for ask in self.asks.values().filter(|ask| ask.call.is_some()) {
@@ -57,6 +57,12 @@ impl Client {
         self.impatient();
     }
 
+    /// Whether the bucket tells of new revisions: it was read, and is read, or is being listed again.
+    fn is_told(&self) -> bool {
+        self.was_read.contains(&REVISIONS)
+            && matches!(self.follows[REVISIONS].reading(), Reading::Current | Reading::Listing)
+    }
+
     /// An ask that is under way for long is one that waits, as far as its need is concerned.
     fn impatient(&mut self) {
         let now = self.now;
@@ -74,7 +80,7 @@ impl Client {
         if !self.link.is_up() {
             return None;
         }
-        let told = self.follows[REVISIONS].reading() == Reading::Current;
+        let told = self.is_told();
         let room = self.asks.values().filter(|ask| ask.call.is_some()).count() < MOST;
         let mut first: Option<Duration> = None;
         let mut at = |time: Duration| first = Some(first.map_or(time, |first| first.min(time)));

@@ -45,7 +45,8 @@ impl Client {
             if stands && !memory.is_unfinished(name) {
                 return false;
             }
-            module.failed != Some(whole) || module.retry.is_none_or(|at| at <= now)
+            let is_due = module.failed != Some(whole) || module.retry.is_none_or(|at| at <= now);
+            is_due && self.can_be_sent(name, module)
         };
         self.modules.keys().filter(|name| is_owed(name)).cloned().collect()
     }
@@ -87,9 +88,12 @@ impl Client {
 
     /// Whether every value that must be sent is here in bytes, and not only known to be somewhere.
     fn are_bytes_here(&self) -> bool {
-        self.modules.iter().all(|(name, module)| {
-            module.whole.is_none() || module.outside == module.with_host || self.outside_values(name).is_ok()
-        })
+        self.modules.iter().all(|(name, module)| module.whole.is_none() || self.can_be_sent(name, module))
+    }
+
+    /// Whether the host holds the outside values of a module already, or they are here.
+    fn can_be_sent(&self, name: &str, module: &super::module::Module) -> bool {
+        module.outside == module.with_host || self.outside_values(name).is_ok()
     }
 
     /// Asks for the bytes of what is to be handed over.
@@ -167,11 +171,10 @@ impl Client {
         });
         let mut handed = BTreeMap::new();
         for name in &names {
-            let Some(module) = self.modules.get_mut(name) else { continue };
-            let (Some(whole), Some(outside)) = (module.whole, module.outside) else { continue };
-            handed.insert(name.clone(), (whole, outside));
+            let Some(done) = self.as_done(name, sequence) else { continue };
             let remembered = self.settings.memory.modules.entry(name.clone()).or_default();
-            remembered.started = Some(Started { sequence, whole });
+            remembered.started = Some(Started { sequence, whole: done.whole });
+            handed.insert(name.clone(), done);
         }
         self.change = None;
         self.last_start = Some(self.now);
@@ -215,7 +218,7 @@ impl Client {
                 self.reported(&applying, reported);
             }
             Ok(Line::Superseded {}) => {
-                self.host_failed(&applying, "a newer request took its place".to_owned())
+                self.host_failed(&applying, "a newer request took its place".to_owned());
             }
             Ok(Line::Error { code, message }) => self.host_failed(&applying, format!("{code} {message}")),
             Ok(_) => self.host_failed(&applying, "an answer of another form".to_owned()),
@@ -245,8 +248,8 @@ impl Client {
             let changed = report.is_some_and(|report| report.changed);
             return self.verdict(if changed { 2 } else { 0 });
         }
-        for (name, (whole, outside)) in &applying.modules {
-            self.module_ended(name, *whole, *outside, report.as_ref(), applying.sequence);
+        for (name, done) in &applying.modules {
+            self.module_ended(name, done, report.as_ref());
         }
         if applying.is_full {
             self.full_ended(applying, report.as_ref());
@@ -260,15 +263,24 @@ impl Client {
         self.actions.push(Action::Do(Task::Keep(self.settings.memory.to_text())));
     }
 
-    fn module_ended(
-        &mut self,
-        name: &str,
-        whole: mesh_model::digest::Digest,
-        outside: mesh_model::digest::Digest,
-        report: Option<&Report>,
-        sequence: u64,
-    ) {
-        let secrets = self.held_revisions(name);
+    /// What is remembered of a module once the host has applied it as it is now.
+    fn as_done(&self, name: &str, sequence: u64) -> Option<Done> {
+        let module = self.modules.get(name)?;
+        let fitting = module.fitting.as_ref()?;
+        let applied = Applied {
+            version: fitting.assignment.version.clone(),
+            sequence,
+            assignment: module.part.assignment,
+            settings: module.part.settings,
+            resources: fitting.assignment.resources.len() as u64,
+            changed: 0,
+            needs: module.stands.len() as u64,
+            secrets: self.held_revisions(name),
+        };
+        Some(Done { whole: module.whole?, outside: module.outside?, applied })
+    }
+
+    fn module_ended(&mut self, name: &str, handed: &Done, report: Option<&Report>) {
         let remembered = self.settings.memory.modules.entry(name.to_owned()).or_default();
         remembered.started = None;
         let Some(module) = self.modules.get_mut(name) else { return };
@@ -280,42 +292,27 @@ impl Client {
             Some(Some(found)) => Some((Some(found.state), format!("{}: {}", found.state, found.why))),
         };
         if let Some((state, words)) = trouble {
-            if matches!(state, None | Some(ModuleState::Waiting | ModuleState::Refused)) {
-                // It may be that the host lost its copy: the next time it gets all values.
-                module.with_host = None;
-            } else {
-                module.with_host = Some(outside);
-            }
-            module.failed = Some(whole);
+            // It may be that the host lost its copy: the next time it gets all values.
+            let has_values = !matches!(state, None | Some(ModuleState::Waiting | ModuleState::Refused));
+            module.with_host = has_values.then_some(handed.outside);
+            module.failed = Some(handed.whole);
             module.retry = Some(self.now + again(module.failures));
             module.failures = module.failures.saturating_add(1);
             module.problem = Some(words.clone());
             self.notice(Level::Error, Topic::Host, name, &format!("{name} was not applied, {words}"));
             return;
         }
-        module.with_host = Some(outside);
+        module.with_host = Some(handed.outside);
         module.failed = None;
         module.retry = None;
         module.failures = 0;
         module.problem = None;
-        // The module may have changed in the meantime. What is written is what was handed over.
-        let is_same = module.whole == Some(whole);
-        let Some(fitting) = &module.fitting else { return };
-        if !is_same && module.part.assignment != mesh_model::digest::Digest::of(&fitting.bytes[0]) {
-            return;
+        let mut done = handed.clone();
+        if let Some(found) = found.flatten() {
+            done.applied.resources = found.resources;
+            done.applied.changed = found.changed;
         }
-        let found = found.flatten();
-        let applied = Applied {
-            version: fitting.assignment.version.clone(),
-            sequence,
-            assignment: module.part.assignment,
-            settings: module.part.settings,
-            resources: found.map_or(fitting.assignment.resources.len() as u64, |found| found.resources),
-            changed: found.map_or(0, |found| found.changed),
-            needs: module.stands.len() as u64,
-            secrets,
-        };
-        remembered.done = Some(Done { whole, outside, applied });
+        remembered.done = Some(done);
         self.publish_applied(name);
     }
 

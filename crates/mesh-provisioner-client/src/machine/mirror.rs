@@ -195,8 +195,8 @@ impl Mirror {
         why.map_or(Ok(false), Err)
     }
 
-    /// When a key is tried again.
-    pub(super) fn next_deadline(&self) -> Option<Duration> {
-        self.later.values().min().copied()
+    /// When a key is tried again. One whose time has come and that is held back waits for another event.
+    pub(super) fn next_deadline(&self, now: Duration) -> Option<Duration> {
+        self.later.values().filter(|at| **at > now).min().copied()
     }
 }

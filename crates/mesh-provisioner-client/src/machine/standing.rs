@@ -1,6 +1,7 @@
 //! How the client stands: a line for the service manager, and the status file.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,8 @@ pub struct Status {
     live: bool,
     ready: bool,
     /// In words.
-    status: String,
+    #[serde(rename = "status")]
+    words: String,
     node: String,
     connected: bool,
     /// The sequence of the declaration that was read.
@@ -67,7 +69,7 @@ impl Client {
         Status {
             live,
             ready: live && self.ready && self.link.is_up(),
-            status: if live { self.line() } else { "the client has ended".to_owned() },
+            words: if live { self.line() } else { "the client has ended".to_owned() },
             node: self.settings.node.clone(),
             connected: self.link.is_up(),
             sequence: self.declaration.as_ref().map(|(_, declaration)| declaration.sequence),
@@ -124,7 +126,7 @@ impl Client {
         let current = counts.remove("current").unwrap_or(0);
         let mut text = format!("{current} current");
         for (state, count) in counts {
-            text.push_str(&format!(", {count} {state}"));
+            write!(text, ", {count} {state}").ok();
         }
         let first: Vec<String> = self
             .modules
@@ -133,13 +135,13 @@ impl Client {
             .take(3)
             .collect();
         if !first.is_empty() {
-            text.push_str(&format!(" ({})", first.join("; ")));
+            write!(text, " ({})", first.join("; ")).ok();
         }
         if !self.link.is_up() {
             text.push_str("; the bus is away");
         }
         if let Some(why) = &self.host_problem {
-            text.push_str(&format!("; the host: {why}"));
+            write!(text, "; the host: {why}").ok();
         }
         text
     }

@@ -1,5 +1,6 @@
 //! One turn: what follows from whatever happened.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use log::Level;
@@ -225,11 +226,11 @@ impl Client {
         self.stopping = true;
         let mut text = String::new();
         for name in self.waiting_names() {
-            text.push_str(&format!("waiting {name}\n"));
+            writeln!(text, "waiting {name}").ok();
         }
         for (name, module) in &self.modules {
             if let Some(problem) = &module.problem {
-                text.push_str(&format!("{name}: {problem}\n"));
+                writeln!(text, "{name}: {problem}").ok();
             }
         }
         if !text.is_empty() {
@@ -262,7 +263,7 @@ impl Client {
     pub(super) fn deadline(&self) -> Option<Duration> {
         let follows = self.follows.iter().filter_map(mesh_service::follow::Follow::next_deadline);
         let calls = self.calls.values().map(|(_, until)| *until);
-        let mirrors = self.mirrors.iter().filter_map(super::mirror::Mirror::next_deadline);
+        let mirrors = self.mirrors.iter().filter_map(|mirror| mirror.next_deadline(self.now));
         let up = self.link.is_up();
         let others = [
             self.link.deadline(),

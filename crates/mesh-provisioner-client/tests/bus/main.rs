@@ -51,8 +51,8 @@ fn plain(name: &'static str, content: &str) -> Module {
     }
 }
 
-fn state(value: &Option<Value>) -> &str {
-    value.as_ref().and_then(|value| value["state"].as_str()).unwrap_or_default()
+fn state(value: Option<&Value>) -> &str {
+    value.and_then(|value| value["state"].as_str()).unwrap_or_default()
 }
 
 /// The main path: a declaration from the bus becomes files, byte for byte, and the mesh is told. K01 in it: a value that
@@ -69,7 +69,9 @@ fn k01_a_declaration_becomes_files_and_the_mesh_is_told() {
     node.until_file("/srv/web/site", &site("${secret:session-key} stays text", CANARY));
     node.until_file("/srv/notes", b"one\n");
     for (kind, name) in [("config", "motto"), ("port", "http"), ("dir", "state"), ("secret", "session-key")] {
-        node.until_key(&mesh, NEEDS, &format!("attic.web.{kind}.{name}"), |value| state(&value) == "filled");
+        node.until_key(&mesh, NEEDS, &format!("attic.web.{kind}.{name}"), |value| {
+            state(value.as_ref()) == "filled"
+        });
     }
     node.until_key(&mesh, APPLIED, "attic.web", |value| {
         value.is_some_and(|value| {

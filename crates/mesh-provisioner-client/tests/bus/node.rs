@@ -158,7 +158,7 @@ impl Mesh {
             })
         };
         let vault = XKey::from_seed(&self.vault.seed().unwrap()).unwrap();
-        Vault { secrets, asked, over, thread: Some(thread), vault, sealing: node.sealing.clone() }
+        Vault { secrets, asked, over, thread: Some(thread), key: vault, sealing: node.sealing.clone() }
     }
 }
 
@@ -175,7 +175,7 @@ pub struct Vault {
     asked: Arc<Mutex<Vec<(String, String)>>>,
     over: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
-    vault: XKey,
+    key: XKey,
     sealing: SealingKey,
 }
 
@@ -189,7 +189,7 @@ impl Vault {
             name: name.to_owned(),
             of: None,
         };
-        let sealed = seal(&self.vault, &self.sealing, &label, revision, value);
+        let sealed = seal(&self.key, &self.sealing, &label, revision, value);
         let answer = json!({"node":"attic","module":module,"name":name,"revision":revision,"sealed":sealed,"again_after":300});
         self.secrets.lock().unwrap().insert((module.to_owned(), name.to_owned()), answer);
     }
