@@ -129,6 +129,8 @@ pub struct Vault {
     ask_others: Option<Duration>,
     /// Whether the subscriptions of the connection that is up are those of the duty.
     listens: bool,
+    /// The last connection whose inbox something came to.
+    heard: u64,
     denied_subscriptions: BTreeSet<String>,
     known: Known,
     holdings: Holdings,
@@ -179,6 +181,7 @@ impl Vault {
             reconnect: None,
             ask_others: None,
             listens: false,
+            heard: 0,
             denied_subscriptions: BTreeSet::new(),
             known,
             holdings,
@@ -228,8 +231,12 @@ impl Vault {
             Event::MaxPayload(bytes) => self.link.set_max_payload(bytes),
             Event::LameDuck => self.lame_duck(now),
             Event::Request { subject, reply, body, .. } => self.on_request(&subject, reply, &body, now),
-            Event::Reply { call, no_responders, body, .. } => self.on_reply(call, no_responders, &body, now),
+            Event::Reply { call, no_responders, body, .. } => {
+                self.heard = self.connection;
+                self.on_reply(call, no_responders, &body, now);
+            }
             Event::Delivery(delivery) => {
+                self.heard = self.connection;
                 if let Some(follow) = self.follows.get_mut(delivery.place) {
                     let reply = delivery.reply.as_deref();
                     let steps =
@@ -516,21 +523,12 @@ impl Vault {
 
     /// Does what is due.
     fn poll(&mut self, now: Duration) {
+        self.give_up_calls(now);
         self.try_to_connect(now);
         self.look_for_others(now);
         for bucket in Bucket::ALL {
             let steps = self.follows[bucket as usize].due(now);
             self.follow(bucket, steps, now);
-        }
-        let overdue: Vec<u64> =
-            self.calls.iter().filter(|(_, sent)| now >= sent.due).map(|(number, _)| *number).collect();
-        for number in overdue {
-            match self.calls.remove(&number).map(|sent| sent.call) {
-                Some(Call::Write(place, revision)) => self.written(place, revision, None, now),
-                // Answers may not reach us: the connection may have been asked for twice, and have the other inbox.
-                Some(Call::Follow(_)) if self.link.is_up() => drop(self.reconnect.get_or_insert(now)),
-                _ => {}
-            }
         }
         if self.is_on_duty() && self.stopping.is_none() {
             self.remember();
@@ -543,6 +541,22 @@ impl Vault {
         }
         self.judge_parked(now);
         self.end_if_done(now);
+    }
+
+    /// Gives up calls that were not answered in time.
+    fn give_up_calls(&mut self, now: Duration) {
+        let overdue: Vec<u64> =
+            self.calls.iter().filter(|(_, sent)| now >= sent.due).map(|(number, _)| *number).collect();
+        for number in overdue {
+            match self.calls.remove(&number).map(|sent| sent.call) {
+                Some(Call::Write(place, revision)) => self.written(place, revision, None, now),
+                // Answers may not reach us: the connection may have been asked for twice, and have the other inbox.
+                Some(Call::Follow(_)) if self.link.is_up() && self.heard != self.connection => {
+                    self.reconnect.get_or_insert(now);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Has the store remember what was seen of nodes.

@@ -147,3 +147,25 @@ fn a_stopped_vault_says_so_in_its_status_file_and_ends_with_0() {
     assert_eq!(status.code(), Some(0), "{}", running.log());
     bench.wait_status("the last words", |status| status["live"] == json!(false));
 }
+
+#[test]
+fn a_second_copy_is_sealed_to_the_key_that_is_set_and_to_none_where_there_is_to_be_none() {
+    let mut bench = Bench::new();
+    let own = nkeys::XKey::new().public_key();
+    let mesh = bench.controller.key();
+    let init = crate::bench::command(&bench.store(), &["init", "--mesh", mesh.as_str(), "--recovery", &own]);
+    assert!(init.status.success(), "{init:?}");
+    bench.start(&[]);
+    bench.wait_ready();
+    bench.controller.join("attic");
+    bench.controller.nodes.get_mut("attic").unwrap().recovery = false;
+    bench.tester.kv_put("mesh-controller_nodes", "attic", bench.controller.record("attic"));
+    bench.assign("attic", "web", &json!([made("first", "hex"), made("second", "hex")]));
+    let attic = bench.server.client(&node("attic"));
+    answer(&bench.secret(&attic, "attic", "web", "first"));
+    assert_eq!(bench.wait_revision("attic.web.first", 1)["recovery"], json!(own));
+    bench.start(&["--no-recovery"]);
+    bench.wait_ready();
+    answer(&bench.secret(&attic, "attic", "web", "second"));
+    assert_eq!(bench.wait_revision("attic.web.second", 1)["recovery"], json!(null));
+}

@@ -1,5 +1,6 @@
 //! What the machine believes: signatures, sequences, epochs, digests.
 
+mod duty;
 #[path = "../support/mod.rs"]
 mod support;
 
