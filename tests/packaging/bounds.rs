@@ -8,8 +8,8 @@ use std::time::Duration;
 /// A size, in the largest unit that gives a whole number.
 fn bytes(bytes: usize) -> String {
     match bytes {
-        _ if bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
-        _ if bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
         _ => format!("{bytes} bytes"),
     }
 }
@@ -21,7 +21,11 @@ fn number(number: usize) -> String {
 
 fn seconds(duration: Duration) -> String {
     let tenths = duration.as_millis() / 100;
-    if tenths % 10 == 0 { format!("{} s", tenths / 10) } else { format!("{}.{} s", tenths / 10, tenths % 10) }
+    if tenths.is_multiple_of(10) {
+        format!("{} s", tenths / 10)
+    } else {
+        format!("{}.{} s", tenths / 10, tenths % 10)
+    }
 }
 
 /// What each row says, in order.

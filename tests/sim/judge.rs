@@ -99,7 +99,7 @@ pub(crate) fn page(bus: &mut Bus, ask: &Ask, from: u64, body: &[u8]) -> Verdict<
             return Err(format!("{key:?} was not asked for"));
         }
         let history = by_key.get(key.as_str()).ok_or_else(|| format!("{key:?} was never there"))?;
-        if !kinds.may_be_gap(history.key) && !history.versions.iter().any(waits) {
+        if !kinds.may_be_gap(history.key) && !history.versions.iter().any(|version| waits(version)) {
             return Err(format!("{key:?} is no gap"));
         }
         if ask.what == What::Gaps {
@@ -115,7 +115,7 @@ pub(crate) fn page(bus: &mut Bus, ask: &Ask, from: u64, body: &[u8]) -> Verdict<
         if history.key.names.is_some() {
             if history.throughout
                 && reached
-                && (kinds.must_be_gap(history.key) || history.versions.iter().all(waits))
+                && (kinds.must_be_gap(history.key) || history.versions.iter().all(|version| waits(version)))
                 && !given.contains(&history.shown)
             {
                 return Err(format!("{:?} was there all the time and is not in the answer", history.shown));
@@ -224,7 +224,7 @@ impl Kinds {
 }
 
 /// Whether this version of a need says that it waits.
-fn waits(version: &&Version) -> bool {
+fn waits(version: &Version) -> bool {
     version.data.starts_with(br#"{"state":"waiting""#)
 }
 

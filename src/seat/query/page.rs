@@ -265,13 +265,11 @@ impl PageQuery {
             }
             return true;
         }
-        match found.filter(|_| self.chosen.is_empty()) {
-            Some(found) => self.take(&key, &found),
-            None => {
-                self.chosen.push(key);
-                true
-            }
+        if let Some(found) = found.filter(|_| self.chosen.is_empty()) {
+            return self.take(&key, &found);
         }
+        self.chosen.push(key);
+        true
     }
 
     /// Whether `gaps` is asked for, and this need is none.
@@ -321,7 +319,7 @@ impl PageQuery {
                 }
                 self.all_is_well &=
                     gap.as_ref().is_none_or(|gap| gap.is_young(&message.at, self.context.clock));
-                self.add_entry(key, &names, message, gap)
+                self.add_entry(key, &names, message, gap.as_ref())
             }
             (Ok(_), Found::Unnameable) => {
                 let malformed = Malformed::new(Fault::Token, "NATS returned a message for a different key");
@@ -334,14 +332,14 @@ impl PageQuery {
         }
     }
 
-    fn add_entry(&mut self, key: &str, names: &[String], message: &Message, gap: Option<Gap>) -> bool {
+    fn add_entry(&mut self, key: &str, names: &[String], message: &Message, gap: Option<&Gap>) -> bool {
         let with_value = self.ask.what != What::Gaps;
         let mut entry = Entry {
             bucket: self.bucket,
             key,
             names,
             value: if with_value { Value::read(&message.value) } else { Value::None },
-            gap: gap.as_ref().map(|gap| (gap.word(), gap.why())),
+            gap: gap.map(|gap| (gap.word(), gap.why())),
             revision: message.sequence,
             at: &message.at,
         };
