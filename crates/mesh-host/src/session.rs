@@ -1,6 +1,7 @@
 //! One apply, plan or look at the state, from input to report. Command line and socket both come here.
 
 mod hand;
+mod images;
 mod run;
 mod take;
 
@@ -33,7 +34,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// What is to be applied.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Input {
     /// A bundle, by root and by hand.
     Bundle(Box<Bundle>),
@@ -100,13 +101,16 @@ fn apply_as(
     keep: &dyn Fn(&Site) -> std::io::Result<()>,
     tell: Tell<'_>,
 ) -> Result<Report, Trouble> {
+    site.make_folders().map_err(|error| broken("the folders cannot be made", &error))?;
+    let missing = images::fetch(site, &input);
     let _lock = lock(site)?;
     let (mut journal, notes) = site.journal().map_err(|error| broken("the state cannot be read", &error))?;
     for note in notes {
         log::warn!("{note}");
     }
     let key = site.digest_key().map_err(|error| broken("the digest key cannot be read", &error))?;
-    let ready = ready(site, input, journal.memory(), &key)?;
+    let mut ready = ready(site, input, journal.memory(), &key)?;
+    images::hold_back(&mut ready, &missing);
     let stored = |error| broken("the state cannot be written", &error);
     journal.commit(ready.first.clone()).map_err(stored)?;
     keep(site).map_err(|error| broken("the own copy cannot be stored", &error))?;

@@ -92,7 +92,7 @@ impl Opened {
 pub(super) struct Firewall {
     /// The folder of what does not outlive a boot.
     folder: PathBuf,
-    found: Option<Option<Found>>,
+    found: Option<Result<Found, Failure>>,
 }
 
 impl Firewall {
@@ -101,11 +101,11 @@ impl Firewall {
     }
 
     fn found(&mut self) -> Result<Found, Failure> {
-        self.found.get_or_insert_with(Found::find).ok_or_else(|| {
-            Failure::Failed(
-                "there is no firewall that is known here: install nftables, ufw or firewalld".to_owned(),
-            )
-        })
+        let find = || {
+            let text = "there is no firewall that is known here: install nftables, ufw or firewalld";
+            Found::find().ok_or_else(|| Failure::Failed(text.to_owned()))
+        };
+        self.found.get_or_insert_with(find).clone()
     }
 
     /// Answers questions about openings, in order, by one process.

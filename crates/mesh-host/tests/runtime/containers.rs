@@ -83,8 +83,6 @@ fn h51_when_the_new_one_cannot_be_made_the_old_one_runs_on() {
     lab.one(&container(&lab, "web", SLEEP));
     let old = number(&name);
     let wrong = [
-        // An image that is nowhere.
-        container(&lab, "web", SLEEP).replace(IMAGE, "localhost:1/none:9"),
         // A program that is not in the image.
         container(&lab, "web", r#""args":["/no/such/program"]"#),
         // One that ends at once.
@@ -101,6 +99,21 @@ fn h51_when_the_new_one_cannot_be_made_the_old_one_runs_on() {
     }
     is(&lab.one(&container(&lab, "web", SLEEP)), Word::Unchanged, "");
     assert_eq!(number(&name), old);
+}
+
+#[test]
+fn h51_while_an_image_cannot_be_had_its_module_waits_and_keeps_what_it_has() {
+    let lab = Lab::new("image");
+    let (name, other) = (lab.name("web"), lab.name("other"));
+    lab.one(&container(&lab, "web", SLEEP));
+    // Renamed, and of an image that is nowhere: the old one goes only when the new one can come.
+    let nowhere = container(&lab, "other", SLEEP).replace(IMAGE, "localhost:1/none:9");
+    let report = lab.report(std::slice::from_ref(&nowhere), How::Apply);
+    let module = &report.modules["foundation"];
+    assert!(module.state.as_str() == "waiting" && module.why.contains("localhost:1/none:9"), "{report:?}");
+    assert!(report.outcomes.is_empty() && is_running(&name) && !exists(&other), "{report:?}");
+    assert_eq!(lab.apply(&[container(&lab, "other", SLEEP)]), ["c removed", "c created"]);
+    assert!(!exists(&name) && is_running(&other));
 }
 
 #[test]
