@@ -388,6 +388,8 @@ impl Engine {
         let (phase, id) = (self.work[index].phase, self.work[index].id.clone());
         let origin = self.work[index].origin.clone();
         let gates = self.work[index].gates();
+        // A gate that closes has closed, even where nothing is behind it.
+        self.gated |= failed && (phase == Phase::Guard || phase == Phase::Apply && gates);
         for later in &mut self.work[index + 1..] {
             if later.end.is_some() {
                 continue;

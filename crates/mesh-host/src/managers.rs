@@ -59,7 +59,7 @@ impl Managers {
         match manager {
             Manager::Services => self.services.look(questions),
             Manager::Log => service::log(questions),
-            Manager::Packages => self.packages.look(questions),
+            Manager::Packages => Packages::look(questions),
             Manager::Runtime => self.runtimes.look(questions),
             Manager::Firewall => self.firewall.look(questions),
             Manager::Commands => {
@@ -82,7 +82,7 @@ impl Managers {
     /// Performs one step.
     pub fn perform(&mut self, step: &Step, tools: &Tools<'_>) -> Result<(), Failure> {
         match step {
-            Step::Service(step) => self.services.perform(step),
+            Step::Service(step) => Services::perform(step),
             Step::Package(PackageStep::Install { package }) => self.packages.install(package),
             Step::Action(step) => action::perform(&step.command, &self.contents, &mut self.runtimes),
             Step::Container(step) => self.runtimes.perform(step, tools),

@@ -1,6 +1,8 @@
 //! `check`: whether this host can work here.
 
 use super::site;
+use crate::managers::Managers;
+use crate::report::facts;
 use crate::session;
 use crate::site::Site;
 use argh::FromArgs;
@@ -8,11 +10,13 @@ use mesh_daemon::exit::Exit;
 use mesh_daemon::output::print;
 use mesh_daemon::terminal::escape;
 use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::SystemTime;
 
 /// The least free space for state and kept originals, in bytes.
 const LEAST_FREE: u64 = 64 << 20;
 
-/// check rights, settings, keys, state and disk
+/// check rights, settings, keys, state, disk, clock and managers
 #[derive(FromArgs, Debug)]
 #[argh(subcommand, name = "check")]
 pub(super) struct Check {
@@ -24,13 +28,17 @@ pub(super) struct Check {
 impl Check {
     pub(super) fn run(&self) -> Exit {
         let site = site(self.root.as_ref());
-        let checks: [(&str, Result<String, String>); 5] = [
+        let mut checks: Vec<(&str, Result<String, String>)> = vec![
             ("rights", rights(&site)),
             ("settings", settings(&site)),
             ("key", key(&site)),
             ("state", state(&site)),
             ("disk", disk(&site)),
+            ("clock", clock(SystemTime::now())),
         ];
+        if site.is_machine() {
+            checks.extend(managers(&site));
+        }
         let mut text = String::new();
         for (name, result) in &checks {
             let (word, what) = match result {
@@ -42,6 +50,30 @@ impl Check {
         }
         let printed = print(&text);
         if checks.iter().any(|(_, result)| result.is_err()) { Exit::Failed } else { printed }
+    }
+}
+
+/// What the machine is managed by. Only the service manager has to be there: what needs another one says so.
+fn managers(site: &Site) -> Vec<(&'static str, Result<String, String>)> {
+    let memory = session::memory(site).unwrap_or_default();
+    let mut managers = Managers::find(Rc::default(), &site.run());
+    let facts = facts(&memory, Some(&mut managers));
+    let none = |what: &str| format!("none: {what} cannot be applied here");
+    let services = "none that is known: this machine was not booted with systemd".to_owned();
+    vec![
+        ("services", facts.service_manager.ok_or(services)),
+        ("packages", Ok(facts.package_manager.unwrap_or_else(|| none("packages")))),
+        ("runtime", Ok(facts.runtime.unwrap_or_else(|| none("containers and networks")))),
+        ("firewall", Ok(facts.firewall.unwrap_or_else(|| "none was found".to_owned()))),
+    ]
+}
+
+/// Secrets, schedules and reports need a clock that is not at its beginning.
+fn clock(now: SystemTime) -> Result<String, String> {
+    const SECONDS_2025: u64 = 1_735_689_600;
+    match now.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) if since.as_secs() >= SECONDS_2025 => Ok("set".to_owned()),
+        _ => Err("is before 2025: set it".to_owned()),
     }
 }
 

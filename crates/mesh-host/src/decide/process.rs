@@ -26,8 +26,13 @@ pub(super) fn next(id: &str, process: &Process, managed: &Managed, view: &View<'
     ];
     let recorded = recorded(view);
     if let Some(step) = steps.into_iter().flatten().next() {
-        let planned =
-            verdict(process, managed, recorded.as_ref(), &[view.did, &[step.clone()]].concat(), view);
+        let planned = verdict(
+            process,
+            managed,
+            recorded.as_ref(),
+            &[view.did, std::slice::from_ref(&step)].concat(),
+            view,
+        );
         return Ok(Move::Do(step, planned));
     }
     let restart_on: Vec<String> = process.restart_on.iter().map(ToString::to_string).collect();
@@ -45,7 +50,7 @@ pub(super) fn next(id: &str, process: &Process, managed: &Managed, view: &View<'
     if let Some(step) = unit::next(&wanted, view)? {
         return Ok(match step {
             Move::Do(step, _) => {
-                let did = [view.did, &[step.clone()]].concat();
+                let did = [view.did, std::slice::from_ref(&step)].concat();
                 Move::Do(step, verdict(process, managed, recorded.as_ref(), &did, view))
             }
             other => other,

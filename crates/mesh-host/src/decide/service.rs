@@ -38,7 +38,7 @@ pub(super) fn next(service: &Service, private: bool, view: &View<'_>) -> Decided
     let written = Written::Unit {
         runs: wanted.runs,
         boot: wanted.boot,
-        boot_was: boot_was(&recorded, view),
+        boot_was: boot_was(recorded.as_ref(), view),
         with: unit::moves(ids, view),
     };
     let verdict = verdict(&wanted, fact, recorded.as_ref(), view);
@@ -62,14 +62,14 @@ fn recorded<'a>(view: &View<'a>) -> Option<Recorded<'a>> {
 }
 
 /// Whether it was enabled before this host first said otherwise: by the record, by what a kill left, or by this apply.
-fn boot_was(recorded: &Option<Recorded<'_>>, view: &View<'_>) -> Option<bool> {
+fn boot_was(recorded: Option<&Recorded<'_>>, view: &View<'_>) -> Option<bool> {
     let begun =
         view.memory.intents.get(view.target).into_iter().flatten().find_map(|intent| intent.was.as_deref());
     let now = view.did.iter().find_map(|step| match step {
         Step::Service(ServiceStep::Boot { was, .. }) => Some(*was),
         _ => None,
     });
-    recorded.as_ref().and_then(|recorded| recorded.boot_was).or(begun.map(|was| was == "enabled")).or(now)
+    recorded.and_then(|recorded| recorded.boot_was).or(begun.map(|was| was == "enabled")).or(now)
 }
 
 /// It is ours if this host started it, or if what brought it came in this very apply.
@@ -144,7 +144,7 @@ pub(super) fn remove(view: &View<'_>) -> Decided {
     let wanted = Wanted {
         unit: name,
         runs: runs.then_some(false),
-        boot: sets_boot.then(|| boot_was(&recorded, view).unwrap_or(false)),
+        boot: sets_boot.then(|| boot_was(recorded.as_ref(), view).unwrap_or(false)),
         restart: None,
         reload: None,
         settle_ms: 0,

@@ -34,15 +34,13 @@ pub(super) struct Wanted<'a> {
     pub(super) private: bool,
 }
 
-impl Wanted<'_> {
-    fn step(&self, step: ServiceStep) -> Move {
-        // The word of the end is said when the end is reached.
-        Move::Do(Step::Service(step), Verdict::plain(Outcome::Updated))
-    }
+/// The word of the end is said when the end is reached.
+fn do_it(step: ServiceStep) -> Move {
+    Move::Do(Step::Service(step), Verdict::plain(Outcome::Updated))
+}
 
-    fn fail(&self, text: impl Into<String>) -> Box<Move> {
-        failed(Failure::Failed(text.into()))
-    }
+fn fail(text: impl Into<String>) -> Box<Move> {
+    failed(Failure::Failed(text.into()))
 }
 
 /// How the unit stands.
@@ -80,9 +78,9 @@ pub(super) fn next(wanted: &Wanted<'_>, view: &View<'_>) -> Result<Option<Move>,
     loaded(wanted, fact)?;
     if fact.stale {
         if did(view, |step| matches!(step, ServiceStep::ReadAgain)) {
-            return Err(wanted.fail(format!("systemd was told to read {unit} again and has not done so")));
+            return Err(fail(format!("systemd was told to read {unit} again and has not done so")));
         }
-        return Ok(Some(wanted.step(ServiceStep::ReadAgain)));
+        return Ok(Some(do_it(ServiceStep::ReadAgain)));
     }
     if let Some(step) = boot(wanted, fact, view)? {
         return Ok(Some(step));
@@ -105,17 +103,17 @@ pub(super) fn next(wanted: &Wanted<'_>, view: &View<'_>) -> Result<Option<Move>,
 /// What is no unit, or no whole one.
 fn loaded(wanted: &Wanted<'_>, fact: &UnitFact) -> Result<(), Box<Move>> {
     let unit = wanted.unit;
+    let starts = wanted.runs == Some(true) || wanted.boot == Some(true);
+    let forbidden = fact.load == Load::Masked && starts;
     match &fact.load {
-        Load::Loaded => Ok(()),
-        Load::Absent => Err(wanted.fail(format!(
+        Load::Loaded | Load::Masked if !forbidden => Ok(()),
+        Load::Absent => Err(fail(format!(
             "{unit} is not on this machine: declare what brings it, a package or its unit file, before it"
         ))),
-        Load::Masked if wanted.runs == Some(true) || wanted.boot == Some(true) => {
-            Err(wanted
-                .fail(format!("{unit} is masked: a person forbade it; systemctl unmask {unit} allows it")))
+        Load::Loaded | Load::Masked => {
+            Err(fail(format!("{unit} is masked: a person forbade it; systemctl unmask {unit} allows it")))
         }
-        Load::Masked => Ok(()),
-        Load::Bad(why) => Err(wanted.fail(format!("{unit} cannot be read ({why}): correct its unit file"))),
+        Load::Bad(why) => Err(fail(format!("{unit} cannot be read ({why}): correct its unit file"))),
     }
 }
 
@@ -134,7 +132,7 @@ fn boot(wanted: &Wanted<'_>, fact: &UnitFact, view: &View<'_>) -> Result<Option<
         _ => None,
     };
     if let Some(why) = cannot.filter(|_| enabled) {
-        return Err(wanted.fail(format!("{unit} {why}: leave boot out, or declare another unit")));
+        return Err(fail(format!("{unit} {why}: leave boot out, or declare another unit")));
     }
     if !enabled && !["enabled", "enabled-runtime", "alias", "linked", "linked-runtime"].contains(&&*fact.boot)
     {
@@ -147,7 +145,7 @@ fn boot(wanted: &Wanted<'_>, fact: &UnitFact, view: &View<'_>) -> Result<Option<
         } else {
             format!("{unit} was asked to be {asked} and is {}", fact.boot)
         };
-        return Err(wanted.fail(text));
+        return Err(fail(text));
     }
     let to = match (enabled, renew) {
         (true, true) => BootStep::Renew,
@@ -155,7 +153,7 @@ fn boot(wanted: &Wanted<'_>, fact: &UnitFact, view: &View<'_>) -> Result<Option<
         (false, _) => BootStep::Disable,
     };
     let step = ServiceStep::Boot { unit: unit.to_owned(), to, was: fact.is_enabled() };
-    Ok(Some(wanted.step(step)))
+    Ok(Some(do_it(step)))
 }
 
 fn state(wanted: &Wanted<'_>, fact: &UnitFact, view: &View<'_>) -> Result<Option<Move>, Box<Move>> {
@@ -165,9 +163,9 @@ fn state(wanted: &Wanted<'_>, fact: &UnitFact, view: &View<'_>) -> Result<Option
         Some(false) if fact.is_stopped() => Ok(None),
         Some(false) => {
             if did(view, |step| matches!(step, ServiceStep::Stop { .. })) {
-                return Err(wanted.fail(format!("{unit} was asked to stop and is {}", fact.words())));
+                return Err(fail(format!("{unit} was asked to stop and is {}", fact.words())));
             }
-            Ok(Some(wanted.step(ServiceStep::Stop { unit })))
+            Ok(Some(do_it(ServiceStep::Stop { unit })))
         }
         Some(true) if !fact.runs() => {
             if started(view) {
@@ -180,12 +178,12 @@ fn state(wanted: &Wanted<'_>, fact: &UnitFact, view: &View<'_>) -> Result<Option
             } else {
                 ServiceStep::Start { unit, private }
             };
-            Ok(Some(wanted.step(step)))
+            Ok(Some(do_it(step)))
         }
         _ if !fact.runs() || started(view) => Ok(None),
-        _ if wanted.restart.is_some() => Ok(Some(wanted.step(ServiceStep::Restart { unit, private }))),
+        _ if wanted.restart.is_some() => Ok(Some(do_it(ServiceStep::Restart { unit, private }))),
         _ if wanted.reload.is_some() && !did(view, |step| matches!(step, ServiceStep::Reload { .. })) => {
-            Ok(Some(wanted.step(ServiceStep::Reload { unit, private })))
+            Ok(Some(do_it(ServiceStep::Reload { unit, private })))
         }
         _ => Ok(None),
     }
@@ -206,7 +204,7 @@ fn with_log(
     };
     let unit = wanted.unit;
     if wanted.private {
-        return Ok(wanted.fail(format!("{text}; {how}; see journalctl -u {unit}")));
+        return Ok(fail(format!("{text}; {how}; see journalctl -u {unit}")));
     }
     let question = Question::UnitLog(unit.to_owned());
     view.look(std::slice::from_ref(&question))?;
@@ -214,7 +212,7 @@ fn with_log(
         Some(Answer::Text(said)) if !said.is_empty() => format!("; it wrote: {said}"),
         _ => String::new(),
     };
-    Ok(wanted.fail(format!("{text}; {how}{said}")))
+    Ok(fail(format!("{text}; {how}{said}")))
 }
 
 /// What was done in this apply, for people; empty if nothing was.

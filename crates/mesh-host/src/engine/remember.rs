@@ -22,8 +22,8 @@ pub(super) fn entries(
         (_, Remember::Applied { claim, mount, written }) => {
             let (id, origin) = (work.id.clone(), work.origin.clone());
             // What was begun before a kill may have been done by then.
-            let moved = verdict.outcome.effect().triggers || memory.intents.contains_key(&target);
-            let moves = memory.records.get(&target).map_or(0, |record| record.moves) + u64::from(moved);
+            let news = verdict.outcome.effect().triggers || memory.intents.contains_key(&target);
+            let moves = memory.records.get(&target).map_or(0, |record| record.moves) + u64::from(news);
             let record = Record { id, origin, place: work.place, claim, moves, mount, written };
             let known = memory.records.get(&target) == Some(&record)
                 && !memory.intents.contains_key(&target)

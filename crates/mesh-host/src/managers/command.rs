@@ -117,13 +117,10 @@ impl Command {
         let mut child = command.spawn().map_err(not_started)?;
         let watched = self.watch(&mut child);
         // Whatever happened, nothing of it stays a zombie.
-        let status = match &watched {
-            Ok(_) => child.wait(),
-            Err(_) => {
-                end(&child, Signal::KILL);
-                child.wait()
-            }
-        };
+        if watched.is_err() {
+            end(&child, Signal::KILL);
+        }
+        let status = child.wait();
         let (ended, out, err) = watched.map_err(not_started)?;
         let status = status.map_err(not_started)?;
         let name = self.name();

@@ -32,7 +32,7 @@ impl Packages {
     }
 
     /// The status of packages: one process for all of them.
-    pub(super) fn look(&self, questions: &[&Question]) -> Vec<Answer> {
+    pub(super) fn look(questions: &[&Question]) -> Vec<Answer> {
         let names: Vec<&str> = questions
             .iter()
             .filter_map(|question| match question {

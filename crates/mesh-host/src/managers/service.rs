@@ -73,7 +73,7 @@ impl Services {
             .collect()
     }
 
-    pub(super) fn perform(&self, step: &ServiceStep) -> Result<(), Failure> {
+    pub(super) fn perform(step: &ServiceStep) -> Result<(), Failure> {
         match step {
             ServiceStep::ReadAgain => systemctl("daemon-reload", None, SET),
             ServiceStep::Boot { unit, to, .. } => {

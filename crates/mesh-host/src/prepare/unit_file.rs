@@ -60,7 +60,8 @@ fn argument(word: &str) -> String {
             '\t' => quoted.push_str("\\t"),
             control if control.is_control() => {
                 for byte in control.to_string().bytes() {
-                    quoted.push_str(&format!("\\x{byte:02x}"));
+                    quoted.push_str("\\x");
+                    quoted.push_str(&crate::digest::hex(&[byte]));
                 }
             }
             other => quoted.push(other),

@@ -44,7 +44,7 @@ pub fn preview(site: &Site, module: &str, tell: Tell<'_>) -> Result<Preview, Tro
             return;
         }
         let (from, to) = (outcome.from.as_deref().unwrap_or("-"), outcome.to.as_deref().unwrap_or("-"));
-        seen.push_str(&format!("{} {} {from} {to}\n", outcome.id, outcome.word));
+        seen.extend([outcome.id.as_str(), " ", outcome.word.as_str(), " ", from, " ", to, "\n"]);
         tell(outcome, news);
     };
     plan_as_if(site, copy(site)?, vec![Entry::Taken { module: module.to_owned() }], &mut hear)?;

@@ -110,6 +110,7 @@ fn h03_an_action_is_tried_again_until_its_verify_is_true_and_gates_only_its_own_
     assert_eq!(done.words(), ["before unchanged", "migrate created", "after created"]);
     assert_eq!(machine.read("/srv/done"), "a word");
     let said = machine.apply(&json!([action("lies", "true", "echo still not; false")]));
+    assert_eq!(said.code, 4, "a gate that closes has closed, even where nothing is behind it");
     let cause = said.said("lies", "cause");
     assert!(
         cause.contains("reported success and nothing happened") && cause.contains("still not"),
@@ -119,4 +120,13 @@ fn h03_an_action_is_tried_again_until_its_verify_is_true_and_gates_only_its_own_
     let since = Instant::now();
     assert_eq!(machine.apply(&slow).words(), ["lies forgotten", "slow not-answered"]);
     assert!(since.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn check_names_the_managers_of_the_machine() {
+    let machine = Machine::boot();
+    let checked = machine.run(&["mesh-host", "check"]);
+    for line in ["ok   services  systemd 2", "ok   packages  apt", "ok   clock     set", "bad  settings"] {
+        assert!(checked.out.contains(line), "{line}: {}{}", checked.out, checked.err);
+    }
 }

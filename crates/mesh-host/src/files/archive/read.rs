@@ -129,7 +129,7 @@ impl<'a> Source<'a> {
             let Some(name) = name(&raw, strip).map_err(|why| format!("the entry {shown:?} {why}"))? else {
                 continue;
             };
-            let link = entry.link_name_bytes().map(|bytes| bytes.into_owned());
+            let link = entry.link_name_bytes().map(std::borrow::Cow::into_owned);
             let kind = match kind {
                 EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => Kind::File,
                 EntryType::Directory => Kind::Directory,
