@@ -1,6 +1,7 @@
 //! The client on a real bus under the rights of a node, with the real host below a folder.
 
 #![allow(unreachable_pub, dead_code, reason = "what a module of a test offers")]
+#![allow(clippy::print_stdout, reason = "a figure")]
 
 mod node;
 
@@ -138,4 +139,100 @@ fn k33_a_rotated_secret_reaches_the_file() {
     mesh.push(&[web(), plain("notes", "one")]);
     node.until_file("/srv/notes", b"one\n");
     assert_eq!(vault.asked(), 2);
+}
+
+/// Every source but the consumers' verb: placement, settings, a provider's word, and collections of two modules.
+#[test]
+fn every_bucket_fills_its_kinds_to_the_byte() {
+    let mut mesh = Mesh::start();
+    let mut node = Node::new(&mesh);
+    mesh.tester.create_bucket("postgres_bound", &json!({}));
+    let zsh = Module {
+        name: "zsh",
+        assignment: json!({
+            "module": "zsh", "version": "1",
+            "needs": [
+                {"kind":"shell","name":"zsh:normal"},
+                {"kind":"collected","name":"sites"},
+                {"kind":"machine","name":"name"},
+                {"kind":"seat","name":"primary"},
+                {"kind":"access","name":"films"},
+                {"kind":"config","name":"db.pool"},
+                {"kind":"bound","name":"database","provision":"postgres","provider":{"node":"cellar","module":"postgres"}},
+            ],
+            "contributes": [
+                {"collection":"shell:zsh:normal","item":{"order":9,"lines":["setopt x"]}},
+                {"collection":"sites","item":{"order":2,"site":"b"}},
+            ],
+            "placement": {"machine":{"name":"attic"},"seat":{"primary":"10.0.0.9"},"access":{"films":"/srv/films"}},
+            "resources": [{"id":"zsh.rc","type":"file","path":"/srv/zshrc","content":
+                "${shell:zsh:normal}\n${collected:sites}\n${machine:name} ${seat:primary} ${access:films}\npool ${config:db.pool} db ${bound:database.host}:${bound:database.port}\n"}],
+        }),
+        settings: json!({"db":{"pool":1.50}}),
+    };
+    let mut other = plain("notes", "one");
+    other.assignment["contributes"] = json!([
+        {"collection":"shell:zsh:normal","item":{"order":50,"lines":["alias n=notes"]}},
+        {"collection":"sites","item":{"order":1,"site":"a"}},
+    ]);
+    mesh.push(&[zsh, other]);
+    node.start_host();
+    node.start_client();
+    // The provider has not answered: the other module is applied, this one waits and says so.
+    node.until_file("/srv/notes", b"one\n");
+    node.until_key(&mesh, NEEDS, "attic.zsh.bound.database", |value| {
+        value.is_some_and(|value| value["why"] == "provider has not answered")
+    });
+    assert_eq!(node.read("/srv/zshrc"), None);
+    mesh.tester.kv_put("postgres_bound", "attic.zsh.postgres.database", r#"{"host":"10.0.0.2","port":5432}"#);
+    node.until_file(
+        "/srv/zshrc",
+        b"setopt x\nalias n=notes\n[{\"order\":1,\"site\":\"a\"},{\"order\":2,\"site\":\"b\"}]\nattic 10.0.0.9 /srv/films\npool 1.5 db 10.0.0.2:5432\n",
+    );
+    node.until_key(&mesh, NEEDS, "attic.zsh.bound.database", |value| state(value.as_ref()) == "filled");
+    node.until_key(&mesh, APPLIED, "attic.zsh", |value| value.is_some());
+}
+
+/// K46: restarts and kills of the client apply nothing; a change while it was away is applied when it is back.
+#[test]
+fn k46_kills_of_the_client_apply_nothing() {
+    let mut mesh = Mesh::start();
+    let mut node = Node::new(&mesh);
+    mesh.push(&[plain("notes", "one")]);
+    node.start_host();
+    for round in 0..5 {
+        node.start_client();
+        node.until_file("/srv/notes", b"one\n");
+        node.until_key(&mesh, APPLIED, "attic.notes", |value| value.is_some());
+        if round > 0 {
+            node.until_ready();
+            assert_eq!(node.hand_overs(), 0, "{}", node.logs());
+        }
+        node.kill_client();
+    }
+    mesh.push(&[plain("notes", "two")]);
+    node.start_client();
+    node.until_file("/srv/notes", b"two\n");
+}
+
+/// How long a changed setting takes to the file. The figure is printed; the bound is that of a loaded machine.
+#[test]
+fn a_changed_setting_reaches_the_file_soon() {
+    let mut mesh = Mesh::start();
+    let mut node = Node::new(&mesh);
+    mesh.push(&[plain("notes", "first")]);
+    node.start_host();
+    node.start_client();
+    node.until_file("/srv/notes", b"first\n");
+    let mut times = Vec::new();
+    for turn in 0..7 {
+        // Changes that follow each other settle; these do not.
+        std::thread::sleep(Duration::from_millis(2100));
+        let word = format!("turn {turn}");
+        mesh.push(&[plain("notes", &word)]);
+        times.push(node.until_file("/srv/notes", format!("{word}\n").as_bytes()));
+    }
+    times.sort();
+    println!("a changed setting reaches the file in {:?} at the median, {:?} at most", times[3], times[6]);
+    assert!(times[3] < Duration::from_secs(1), "{times:?}");
 }

@@ -292,6 +292,18 @@ impl Node {
         self.client = None;
     }
 
+    /// Waits until the client that was started last is ready.
+    #[track_caller]
+    pub fn until_ready(&self) {
+        let pid = u64::from(self.client.as_ref().unwrap().0.id());
+        let path = self.root().join("run/mesh-provisioner-client/status.json");
+        wait::until("the client to be ready", SOON, || {
+            let status: Value =
+                serde_json::from_slice(&fs::read(&path).unwrap_or_default()).unwrap_or_default();
+            if status["ready"] == true && status["pid"] == pid { Ok(()) } else { Err(status.to_string()) }
+        });
+    }
+
     pub fn read(&self, path: &str) -> Option<Vec<u8>> {
         fs::read(self.root().join(path.trim_start_matches('/'))).ok()
     }
