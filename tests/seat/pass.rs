@@ -8,6 +8,7 @@ use mesh_model::bucket::Bucket::{self, Registry};
 use mesh_model::registry;
 use mesh_provisioner::seat::Event;
 use mesh_testing::jetstream::{self, Stored};
+use std::time::Duration;
 
 const STREAM: &str = "KV_mesh-provisioner_registry";
 
@@ -388,4 +389,22 @@ fn an_acknowledgement_of_another_stream_stores_nothing() {
         "the acknowledgement names the stream \"KV_other\" in place of KV_mesh-provisioner_registry",
     );
     assert!(!play.seat.health(play.now).ready);
+}
+
+#[test]
+fn a_server_that_hangs_on_the_registry_gets_no_pass_at_once_on_the_third_connection() {
+    let mut play = Play::new();
+    let mut begun = Vec::new();
+    play.due().is(["connect"]);
+    for _ in 0..3 {
+        let asked = play.tell(up("n1")).lines();
+        begun.push(asked.iter().any(|line| line.contains("STREAM.INFO")));
+        // The call has no reply, and long after that the connection counts as dead.
+        while play.now < Duration::from_secs(40 * begun.len() as u64) {
+            play.due().lines();
+        }
+        let asked = play.tell(down("no answer in time")).lines();
+        assert!(asked.contains(&"connect".to_owned()), "{asked:?}");
+    }
+    assert_eq!(begun, [true, true, false]);
 }

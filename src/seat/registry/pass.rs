@@ -13,6 +13,7 @@ use mesh_jetstream::stream_info::State;
 use mesh_model::bucket::Bucket;
 use mesh_model::registry;
 use mesh_service::backoff::Backoff;
+use std::mem;
 use std::time::Duration;
 
 /// The first and the longest delay after a failed pass.
@@ -52,6 +53,8 @@ pub(in crate::seat) struct Pass {
     failures: u32,
     /// How many connections in a row ended during a pass.
     interrupted: u32,
+    /// The last call of a pass on this connection had no reply.
+    is_silent: bool,
     /// How many passes in a row, up to the last, had to restore what another client had changed.
     restored: u32,
     /// When the current pass got its last reply.
@@ -125,6 +128,7 @@ impl Pass {
             again: false,
             failures: 0,
             interrupted: 0,
+            is_silent: false,
             restored: 0,
             heard: Duration::ZERO,
             verified: None,
@@ -228,7 +232,8 @@ impl Pass {
 
     /// The connection is lost: the current writes have an unknown outcome, and the next pass reads again.
     pub(in crate::seat) fn interrupt(&mut self) {
-        self.interrupted += u32::from(!matches!(self.stage, Stage::Idle));
+        let is_silent = mem::take(&mut self.is_silent);
+        self.interrupted += u32::from(is_silent || !matches!(self.stage, Stage::Idle));
         self.stage = Stage::Idle;
         self.due = None;
         self.again = false;
@@ -285,6 +290,11 @@ impl Pass {
         jitter: f64,
     ) {
         self.heard = now;
+        match &body {
+            Ok(_) => self.is_silent = false,
+            Err(Cause::Silent) => self.is_silent = true,
+            Err(_) => {}
+        }
         match &mut self.stage {
             Stage::Idle => {}
             Stage::Reading(planning) => match planning.on_reply(tag, body) {
@@ -356,7 +366,9 @@ impl Pass {
 
     fn finish(&mut self, outcome: Result<Tally, String>, now: Duration, jitter: f64) {
         self.stage = Stage::Idle;
-        self.interrupted = 0;
+        if !self.is_silent {
+            self.interrupted = 0;
+        }
         let wait = match &outcome {
             Ok(tally) => {
                 self.failures = 0;
