@@ -110,7 +110,7 @@ fn c04_a_controller_that_was_paused_finds_its_lease_taken_and_writes_nothing() {
     change
         .execute(
             "UPDATE lease SET holder = 'another', pid = 0, fence = ?1, renewed = ?2",
-            [i64::try_from(fence).unwrap() + 1, now()],
+            [i64::try_from(fence).unwrap() + 1, now() + 60_000],
         )
         .unwrap();
     change.commit().unwrap();

@@ -109,7 +109,7 @@ impl World {
             other_until: Duration::ZERO,
             touched: BTreeSet::new(),
             version: 0,
-            junk: seed % 2 == 0,
+            junk: seed & 1 == 0,
         }
     }
 
@@ -150,7 +150,7 @@ impl World {
                     };
                     self.later(event, 50);
                 }
-                Action::Send(message) => self.send(message),
+                Action::Send(message) => self.send(&message),
                 Action::Do(task) => self.perform(task),
                 Action::StopListening | Action::Say(..) => {}
                 Action::Exit(exit) => panic!("it ends: {exit:?}"),
@@ -158,7 +158,7 @@ impl World {
         }
     }
 
-    fn send(&mut self, message: Outgoing) {
+    fn send(&mut self, message: &Outgoing) {
         if !self.is_up {
             return;
         }
@@ -173,7 +173,7 @@ impl World {
         } else {
             let rest = message.subject.strip_prefix("$KV.").expect("a write");
             let (bucket, key) = rest.split_once('.').unwrap();
-            self.put(bucket, key, &message)
+            Some(self.put(bucket, key, message))
         };
         let Some(body) = body else { return };
         if !lost {
@@ -235,7 +235,7 @@ impl World {
         self.queue.insert((self.now + Duration::from_millis(31), self.counter), Event::Delivery(delivery));
     }
 
-    fn put(&mut self, bucket: &str, key: &str, message: &Outgoing) -> Option<String> {
+    fn put(&mut self, bucket: &str, key: &str, message: &Outgoing) -> String {
         let bucket = Self::bucket(bucket).expect("an own bucket");
         let place = Place { bucket, key: key.to_owned() };
         let header = |name: &str| {
@@ -247,12 +247,12 @@ impl World {
         if revision != expected {
             let error =
                 r#"{"error":{"code":400,"err_code":10071,"description":"wrong last sequence"},"seq":0}"#;
-            return Some(error.to_owned());
+            return error.to_owned();
         }
         let value = header("KV-Operation").is_none().then(|| message.body.to_vec());
         self.check_order(&place, value.as_deref());
         let revision = self.store(&place, value);
-        Some(format!(r#"{{"stream":"KV_{}","seq":{revision}}}"#, bucket.name()))
+        format!(r#"{{"stream":"KV_{}","seq":{revision}}}"#, bucket.name())
     }
 
     fn store(&mut self, place: &Place, value: Option<Vec<u8>>) -> u64 {
@@ -307,7 +307,6 @@ impl World {
         let slow = if self.now < FAULTS && self.chance.one_in(30) { 3_000 } else { 5 };
         let own = match task {
             Task::Lease => self.lease(),
-            Task::Raise(_) | Task::Release => return,
             Task::Load { anyway } => {
                 if anyway || self.changed {
                     self.changed = false;
@@ -346,7 +345,7 @@ impl World {
                 let fails = self.now < FAULTS && self.chance.one_in(3);
                 Own::Users(users.generation, if fails { Err("not loaded".into()) } else { Ok(()) })
             }
-            Task::Join(_) | Task::Reports(_) | Task::Read { .. } => return,
+            Task::Raise(_) | Task::Release | Task::Join(_) | Task::Reports(_) | Task::Read { .. } => return,
         };
         self.later(Event::Own(own), slow);
     }

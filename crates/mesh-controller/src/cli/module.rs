@@ -25,6 +25,7 @@ pub(super) struct ModuleCommand {
 
 #[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, for as long as the command runs")]
 enum Which {
     Check(Check),
     Add(Add),

@@ -99,12 +99,11 @@ impl Push {
         let ended = self.write_down(store, &sending, environment).and_then(|(plan, composed, nodes)| {
             say_problems(&plan);
             make_bound(client, &composed, &|| connect(&self.flags(), environment));
-            let held_back = match &lease {
-                Some(lease) => finish(store, client, lease)?,
-                None => {
-                    nudge(serves.as_ref());
-                    await_serve(store, &nodes).map(|()| BTreeSet::new())?
-                }
+            let held_back = if let Some(lease) = &lease {
+                finish(store, client, lease)?
+            } else {
+                nudge(serves.as_ref());
+                await_serve(store, &nodes).map(|()| BTreeSet::new())?
             };
             if nodes.is_empty() && !plan.is_hindered() {
                 print("nothing to send\n");

@@ -117,6 +117,8 @@ pub struct Mirror {
     under_way: BTreeSet<Place>,
     /// What waits for its time.
     later: BTreeSet<Place>,
+    /// Whether something may have become possible since [`Mirror::fetch`] looked: a list of all keys is long.
+    is_stirred: bool,
 }
 
 /// The node's token in a key.
@@ -163,6 +165,7 @@ impl Mirror {
     /// The listing is complete: what it did not bring is not there.
     pub fn complete(&mut self, bucket: Bucket) -> Vec<Found> {
         self.listed.insert(bucket);
+        self.is_stirred = true;
         let listing = self.listings.get(&bucket).copied().unwrap_or_default();
         let Some(slots) = self.slots.get_mut(&bucket) else { return Vec::new() };
         let mut changed = Vec::new();
@@ -210,6 +213,9 @@ impl Mirror {
     pub fn fetch(&mut self) -> Vec<Place> {
         let room = MAX_UNDER_WAY.saturating_sub(self.under_way.len());
         let mut places = Vec::new();
+        if room == 0 || !std::mem::take(&mut self.is_stirred) {
+            return places;
+        }
         for (_, bucket, key) in &self.open {
             if places.len() == room {
                 break;
@@ -282,6 +288,7 @@ impl Mirror {
         if slot.is_settled() || !is_in_order {
             slot.state = State::Idle;
             self.under_way.remove(place);
+            self.is_stirred = true;
             return None;
         }
         let sequence = slot.want.map_or(0, |want| want.sequence);
@@ -305,6 +312,7 @@ impl Mirror {
 
     /// A value could not be fetched or written: it is looked at again then, or when the key changes.
     pub fn put_off(&mut self, place: &Place, until: Duration) {
+        self.is_stirred = true;
         self.slot(place).state = State::Later(until);
         self.under_way.remove(place);
         self.later.insert(place.clone());
@@ -312,6 +320,7 @@ impl Mirror {
 
     /// The connection is gone, and with it what was being written.
     pub fn down(&mut self) {
+        self.is_stirred = true;
         for place in std::mem::take(&mut self.under_way) {
             self.slot(&place).state = State::Idle;
         }
@@ -329,6 +338,7 @@ impl Mirror {
             })
             .cloned()
             .collect();
+        self.is_stirred |= !lost.is_empty();
         for place in lost {
             self.slot(&place).state = State::Idle;
             self.under_way.remove(&place);
@@ -341,6 +351,7 @@ impl Mirror {
             })
             .cloned()
             .collect();
+        self.is_stirred |= !ripe.is_empty();
         for place in ripe {
             self.later.remove(&place);
             let slot = self.slot(&place);
@@ -406,6 +417,7 @@ impl Mirror {
     /// Puts a place where it belongs after a change.
     fn touch(&mut self, place: &Place) -> Option<Found> {
         let is_listed = self.listed.contains(&place.bucket);
+        self.is_stirred |= is_listed;
         let slot = self.slot(place);
         let settled = slot.is_settled();
         let mut found = None;
