@@ -133,6 +133,8 @@ fn the_machine_and_what_crosses_the_bus_know_nothing_of_the_world() {
         "crates/mesh-controller/src/push/write.rs",
         "crates/mesh-controller/src/status.rs",
         // What the vault decides; what makes and seals is beside it.
+        "crates/mesh-provisioner-client/src/machine.rs",
+        "crates/mesh-provisioner-client/src/machine",
         "crates/mesh-vault/src/holdings.rs",
         "crates/mesh-vault/src/machine.rs",
         "crates/mesh-vault/src/machine",

@@ -10,3 +10,5 @@ pub mod journal;
 pub mod machine;
 pub mod shell;
 pub mod site;
+
+pub use mesh_daemon::exit::Exit;

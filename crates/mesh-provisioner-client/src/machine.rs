@@ -368,7 +368,7 @@ impl Machine for Client {
             Event::Stop => {
                 self.stopping = true;
                 self.actions.push(Action::StopListening);
-                self.actions.push(Action::Exit(mesh_daemon::exit::Exit::Done));
+                self.actions.push(Action::Exit(crate::Exit::Done));
             }
             Event::Reload => self.reload(),
             Event::Due
@@ -416,7 +416,7 @@ impl Machine for Client {
         self.stands(now, true)
     }
 
-    fn ended(&self, now: Duration, _: mesh_daemon::exit::Exit) -> Status {
+    fn ended(&self, now: Duration, _: crate::Exit) -> Status {
         self.stands(now, false)
     }
 }

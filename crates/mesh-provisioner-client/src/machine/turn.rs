@@ -237,7 +237,7 @@ impl Client {
             self.actions.push(Action::Do(Task::Print(text)));
         }
         self.actions.push(Action::Do(Task::Verdict(code)));
-        self.actions.push(Action::Exit(mesh_daemon::exit::Exit::Done));
+        self.actions.push(Action::Exit(crate::Exit::Done));
     }
 
     /// What waits is named once a minute.
