@@ -8,8 +8,6 @@ mod material;
 mod once;
 mod orphan;
 mod scheduled;
-#[cfg(test)]
-mod tests;
 mod verdict;
 
 use super::{Decided, Failure, Move, Remember, View, failed, unit};

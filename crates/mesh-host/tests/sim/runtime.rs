@@ -242,11 +242,11 @@ fn round(chance: &mut Chance) -> Round {
         if chance.once_in(5) { BTreeSet::from([name]) } else { BTreeSet::new() }
     };
     let (refused, hangs) = (some(chance), some(chance));
-    let mut hands = Vec::new();
+    let mut meddling = Vec::new();
     if chance.once_in(3) {
-        hands.push(((*chance.pick(&NAMES)).to_owned(), chance.once_in(2)));
+        meddling.push(((*chance.pick(&NAMES)).to_owned(), chance.once_in(2)));
     }
-    Round { desired, words, refused, hangs, silent: chance.once_in(8), hands }
+    Round { desired, words, refused, hangs, silent: chance.once_in(8), hands: meddling }
 }
 
 struct Node {
