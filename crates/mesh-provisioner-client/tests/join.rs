@@ -50,6 +50,8 @@ struct Mesh {
     vault: XKey,
     token_key: KeyPair,
     joiner: KeyPair,
+    /// May do everything.
+    node: KeyPair,
     pin: Digest,
     _authority: Authority,
     heard: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -59,12 +61,13 @@ impl Mesh {
     fn start() -> Mesh {
         // It may have to be built, which is not to count as a wait.
         host_program();
-        let joiner = KeyPair::new_user();
+        let (joiner, node) = (KeyPair::new_user(), KeyPair::new_user());
         let authority = Authority::new();
         let issued = authority.issue("bus", "bus.example", Term::Valid);
         let pin = mesh_bus::pin::of_file(Path::new(&issued.certificate)).unwrap();
         let text = format!(
-            "accounts {{ M {{ users: [\n{{ user: controller, password: x }}\n{{ nkey: {}\n{} }}\n] }} }}\ntls {{ cert_file: {:?}, key_file: {:?} }}\nallow_non_tls: true\n",
+            "accounts {{ M {{ users: [\n{{ user: controller, password: x }}\n{{ nkey: {} }}\n{{ nkey: {}\n{} }}\n] }} }}\ntls {{ cert_file: {:?}, key_file: {:?} }}\nallow_non_tls: true\n",
+            node.public_key(),
             joiner.public_key(),
             Rights::of_joiner().to_config(),
             issued.certificate,
@@ -76,7 +79,8 @@ impl Mesh {
             vault: XKey::new(),
             token_key: KeyPair::new_user(),
             joiner,
-            pin: format!("sha256:{}", hex(&pin)).parse().unwrap(),
+            node,
+            pin: format!("sha256:{}", data_encoding::HEXLOWER.encode(&pin)).parse().unwrap(),
             _authority: authority,
             heard: Arc::default(),
         }
@@ -142,10 +146,6 @@ fn signed(key: &KeyPair, request: &Request, vault: &SealingKey) -> Vec<u8> {
     };
     let envelope = Envelope::sign_json(PayloadType::JoinAnswer, &answer, key).unwrap();
     [b"{\"answer\":", &envelope.to_bytes()[..], b"}"].concat()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A tree that is not the machine.
@@ -418,4 +418,58 @@ fn a_host_that_runs_tells_its_key_and_takes_requests() {
     join(&wanted, &mut |_| {}).unwrap();
     let proven = Proven::from_json_bytes(&mesh.heard()[0]).unwrap();
     assert_eq!(proven.check(&mesh.token_key.public_key()).unwrap().sealing.as_str(), key.trim());
+}
+
+/// Whom the tree's own passwd names owns the key, and is the client that the host knows. Only root can give it away.
+#[test]
+fn the_key_belongs_to_the_user_that_the_client_runs_as() {
+    let mesh = Mesh::start();
+    let answer = mesh.answer();
+    mesh.controller(Box::new(move |body| Some(answer(body))));
+    let tree = Tree::new();
+    fs::create_dir(tree.0.path().join("etc")).unwrap();
+    fs::write(tree.0.path().join("etc/passwd"), "mesh-provisioner-client:x:7998:7997::/:/usr/sbin/nologin\n")
+        .unwrap();
+    tree.join(mesh.token(&mesh.server.client_url()), PATIENCE).unwrap();
+    let host = mesh_host::site::Site::new(Some(tree.0.path()));
+    assert_eq!(host.settings().unwrap().client_uid, 7998);
+    let own = rustix::process::geteuid();
+    let wanted =
+        if own.is_root() { (7998, 7997) } else { (own.as_raw(), rustix::process::getegid().as_raw()) };
+    for path in [tree.site().state(), tree.site().seed_path()] {
+        let found = fs::metadata(&path).unwrap();
+        assert_eq!((found.uid(), found.gid()), wanted, "{}", path.display());
+    }
+    for name in &JOINED[..2] {
+        assert_eq!(fs::metadata(tree.0.path().join(name)).unwrap().uid(), own.as_raw(), "{name}");
+    }
+}
+
+#[test]
+fn the_pin_that_joining_wrote_holds_for_every_later_connection() {
+    let mesh = Mesh::start();
+    let tree = Tree::new();
+    let joined = Joined {
+        mesh: "the-mesh".into(),
+        mesh_key: mesh.key.public_key().parse().unwrap(),
+        node: "attic".into(),
+        servers: vec![mesh.server.client_url().replace("nats://", "tls://")],
+        pin: Some(mesh.pin),
+    };
+    fs::create_dir_all(tree.site().settings()).unwrap();
+    fs::create_dir_all(tree.site().state()).unwrap();
+    fs::write(tree.site().seed_path(), mesh.node.seed().unwrap()).unwrap();
+    let check = |joined: &Joined| {
+        fs::write(tree.site().joined_path(), serde_json::to_vec(joined).unwrap()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mesh-provisioner-client"));
+        let output = command.args(["check", "--root"]).arg(tree.0.path()).env_clear().output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let said = check(&joined);
+    assert!(said.contains("ok    bus: connected to tls://"), "{said}");
+    let said = check(&Joined { pin: Some(Digest::of(b"another")), ..joined.clone() });
+    assert!(said.contains("FAIL  bus: ") && said.contains("is not the pinned one"), "{said}");
+    // Without a pin the certificate is checked as usual, and nobody knows who signed this one.
+    let said = check(&Joined { pin: None, ..joined });
+    assert!(said.contains("FAIL  bus: ") && said.contains("not signed by a known CA"), "{said}");
 }

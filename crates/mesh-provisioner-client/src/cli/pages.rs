@@ -45,7 +45,7 @@ pub fn manual() -> String {
             match positional.optionality {
                 Optionality::Required => writeln!(page, ".I {name}").ok(),
                 Optionality::Repeating | Optionality::Greedy => writeln!(page, ".IR {name} ...").ok(),
-                _ => writeln!(page, ".RI [ {name} ]").ok(),
+                Optionality::Optional => writeln!(page, ".RI [ {name} ]").ok(),
             };
         }
         writeln!(page, ".PP\n{}", roff(command.description)).ok();

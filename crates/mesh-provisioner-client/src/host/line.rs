@@ -98,7 +98,7 @@ impl Conversation {
     }
 
     fn read(&mut self, within: Duration) -> io::Result<usize> {
-        let mut piece = [0; 64 << 10];
+        let mut piece = vec![0; 64 << 10];
         self.stream.set_read_timeout(Some(within))?;
         let count = self.stream.read(&mut piece)?;
         self.buffer.extend_from_slice(&piece[..count]);
