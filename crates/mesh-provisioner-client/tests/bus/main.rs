@@ -236,3 +236,32 @@ fn a_changed_setting_reaches_the_file_soon() {
     println!("a changed setting reaches the file in {:?} at the median, {:?} at most", times[3], times[6]);
     assert!(times[3] < Duration::from_secs(1), "{times:?}");
 }
+
+/// K17 and K22: one pass ends after the last result, with 0 when all is done and 3 with every name that waits; a plan has
+/// no effect.
+#[test]
+fn k17_and_k22_one_pass_ends_and_says_what_waits() {
+    let mut mesh = Mesh::start();
+    let mut node = Node::new(&mesh);
+    mesh.push(&[plain("notes", "one")]);
+    node.start_host();
+    let run = |node: &Node, arguments: &[&str]| {
+        let output = node.command(arguments).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, out, log) = run(&node, &["plan", "--timeout", "10s"]);
+    assert_eq!(code, Some(2), "{out}{log}");
+    assert!(out.contains("created notes.file"), "{out}");
+    assert_eq!(node.read("/srv/notes"), None);
+    let (code, out, log) = run(&node, &["once", "--timeout", "10s"]);
+    assert_eq!((code, out.as_str()), (Some(0), ""), "{log}");
+    assert_eq!(node.read("/srv/notes").as_deref(), Some(&b"one\n"[..]));
+    assert_eq!(run(&node, &["plan", "--timeout", "10s"]).0, Some(0));
+    // Nobody answers for secrets.
+    mesh.push(&[plain("notes", "two"), web()]);
+    let (code, out, log) = run(&node, &["once", "--timeout", "4s"]);
+    assert_eq!(code, Some(3), "{out}{log}");
+    assert_eq!(out, "waiting web: secret:session-key (no responder)\n");
+    assert_eq!(node.read("/srv/notes").as_deref(), Some(&b"two\n"[..]));
+}
