@@ -26,7 +26,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    fn of(output: Output) -> Self {
+    fn of(output: &Output) -> Self {
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         Self {
             code: output.status.code().unwrap_or(-1),
@@ -167,7 +167,7 @@ impl Machine {
     }
 
     pub(crate) fn run(&self, words: &[&str]) -> Ran {
-        Ran::of(self.command(words).output().unwrap())
+        Ran::of(&self.command(words).output().unwrap())
     }
 
     /// Runs a line of shell, which has to go well.

@@ -6,6 +6,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
+/// A name, files by path, and what runs after the installation.
+type Sample = (&'static str, &'static [(&'static str, &'static str)], Option<&'static str>);
+
 const UNIT: &str = "[Unit]\nDescription=Served\n[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n";
 const START: &str = "#!/bin/sh\nset -e\nif [ -d /run/systemd/system ]; then systemctl daemon-reload; systemctl enable --now mesh-served.service; fi\n";
 const ASK: &str =
@@ -15,12 +18,9 @@ const ASK: &str =
 pub(crate) fn lay(root: &Path) {
     let source = root.join("srv/source");
     fs::create_dir_all(&source).unwrap();
-    for old in ["etc/apt/sources.list"] {
-        let _ = fs::remove_file(root.join(old));
-    }
     fs::write(root.join("etc/apt/sources.list"), "deb [trusted=yes] file:/srv/source ./\n").unwrap();
     let mut index = String::new();
-    let packages: [(&str, &[(&str, &str)], Option<&str>); 3] = [
+    let packages: [Sample; 3] = [
         ("mesh-plain", &[("usr/share/mesh-plain/data", "plain\n")], None),
         ("mesh-served", &[("usr/lib/systemd/system/mesh-served.service", UNIT)], Some(START)),
         ("mesh-asks", &[("etc/mesh-asks.conf", "theirs\n")], Some(ASK)),
@@ -39,8 +39,16 @@ pub(crate) fn lay(root: &Path) {
         fs::write(folder.join("DEBIAN/control"), &control).unwrap();
         let etc: Vec<_> = files.iter().filter(|(path, _)| path.starts_with("etc/")).collect();
         if !etc.is_empty() {
-            let list: String = etc.iter().map(|(path, _)| format!("/{path}\n")).collect();
-            fs::write(folder.join("DEBIAN/conffiles"), list).unwrap();
+            let list: Vec<String> = etc
+                .iter()
+                .map(|(path, _)| {
+                    format!(
+                        "/{path}
+"
+                    )
+                })
+                .collect();
+            fs::write(folder.join("DEBIAN/conffiles"), list.concat()).unwrap();
         }
         if let Some(postinst) = postinst {
             let path = folder.join("DEBIAN/postinst");
@@ -57,10 +65,9 @@ pub(crate) fn lay(root: &Path) {
         let bytes = fs::read(&file).unwrap();
         let digest = mesh_model::digest::Digest::of(&bytes).to_string();
         let digest = digest.trim_start_matches("sha256:");
-        index.push_str(&format!(
-            "{control}Filename: ./{name}_1.0_all.deb\nSize: {}\nSHA256: {digest}\n\n",
-            bytes.len()
-        ));
+        let entry =
+            format!("{control}Filename: ./{name}_1.0_all.deb\nSize: {}\nSHA256: {digest}\n\n", bytes.len());
+        index.push_str(&entry);
     }
     fs::write(source.join("Packages"), index).unwrap();
 }

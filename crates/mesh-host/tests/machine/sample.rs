@@ -33,7 +33,6 @@ fn a_sample_is_made_then_there_is_nothing_to_do_then_hands_are_corrected_then_it
     let plan = machine.plan(&sample());
     assert_eq!(plan.code, 2, "{}{}", plan.out, plan.err);
     let first = machine.apply(&sample());
-    println!("{}{}", first.out, first.err);
     assert_eq!(first.code, 0, "{}{}", first.out, first.err);
     assert_eq!(
         first.words(),
@@ -51,7 +50,6 @@ fn a_sample_is_made_then_there_is_nothing_to_do_then_hands_are_corrected_then_it
 
     let (second, started) = machine.apply_and_count();
     assert_eq!(second.words(), words(IDS, "unchanged"), "{}", second.out);
-    println!("processes of an apply with nothing to do: {started:?}");
     assert_eq!(started, ["systemctl", "dpkg-query", "test"], "one process for each manager");
 
     // Hands.
@@ -73,7 +71,6 @@ fn a_sample_is_made_then_there_is_nothing_to_do_then_hands_are_corrected_then_it
 
     // Nothing declares it any more: what was made is gone, what it keeps is left and said.
     let gone = machine.apply(&json!([{"id": "plain", "type": "package", "package": "mesh-plain"}]));
-    println!("{}{}", gone.out, gone.err);
     assert_eq!(gone.code, 0, "{}{}", gone.out, gone.err);
     let expected = [
         "loop removed",

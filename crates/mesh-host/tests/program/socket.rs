@@ -423,7 +423,7 @@ fn h95_what_is_held_is_taken_over_after_a_preview_and_comes_back() {
     let mesh = Mesh::new();
     let tree = &mesh.tree;
     tree.write("/etc/ssh/sshd_config", "theirs\n");
-    let _daemon = mesh.serve(3600);
+    let daemon = mesh.serve(3600);
     let web = || {
         Module::new(
             "web",
@@ -432,7 +432,7 @@ fn h95_what_is_held_is_taken_over_after_a_preview_and_comes_back() {
     };
     let adoption = json!({"taken": [], "resources": []});
     let request = mesh.request_with(&json!({"sequence": 1, "adoption": adoption}), &[web()]);
-    let lines = _daemon.send(format!("{request}\n").as_bytes());
+    let lines = daemon.send(format!("{request}\n").as_bytes());
     assert_eq!(lines[0]["outcome"]["word"], "held", "{lines:?}");
     assert_eq!(tree.run(&["take", "other"]).code, 1);
     let preview = tree.run(&["take", "web"]);

@@ -172,10 +172,10 @@ fn check(node: &Node, turn: &Turn, ended: &[Ended]) -> Result<(), String> {
                     ));
                 }
             }
-            mesh_model::resource::What::Package(package) => {
-                if !node.world.managers.packages.contains(&package.package.to_string()) {
-                    return Err(format!("{} is not installed", desired.id));
-                }
+            mesh_model::resource::What::Package(package)
+                if !node.world.managers.packages.contains(&package.package.to_string()) =>
+            {
+                return Err(format!("{} is not installed", desired.id));
             }
             _ => {}
         }
@@ -221,11 +221,11 @@ fn run(seed: u64, lost: bool) -> Result<(), String> {
         }
     }
     // Nothing is wrong any more: a second apply has nothing to do, killed before or not.
-    let last = turns(seed).pop().unwrap();
+    let end_turn = turns(seed).pop().unwrap();
     for node in [&mut calm, &mut torn] {
         node.world.managers.faults = Faults::default();
-        node.request(last.request(), &last.round, None).expect("nothing kills it");
-        let again = node.request(last.request(), &last.round, None).expect("nothing kills it");
+        node.request(end_turn.request(), &end_turn.round, None).expect("nothing kills it");
+        let again = node.request(end_turn.request(), &end_turn.round, None).expect("nothing kills it");
         if let Some(end) = again.iter().find(|end| end.verdict.outcome != Outcome::Unchanged) {
             return Err(format!("seed {seed}: applied again, {} is {:?}", end.id, end.verdict));
         }
