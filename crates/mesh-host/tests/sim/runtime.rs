@@ -309,7 +309,7 @@ impl Node {
             let mut engine = Engine::new(request, journal.memory());
             let contents = Contents::default();
             let result = apply::run(&mut engine, &mut self.runtime, &mut journal, &contents, &mut |end| {
-                ended.push(end)
+                ended.push(end);
             });
             self.disk = journal.into_disk();
             result.ok()
