@@ -216,6 +216,23 @@ fn a_collection_is_filled_from_the_signed_contributions() {
 }
 
 #[test]
+fn the_members_of_a_credential_are_filled_from_one_sealed_value() {
+    let mesh = Mesh::new();
+    let module = Module {
+        needs: json!([{"kind": "secret", "name": "database", "provision": "postgres", "provider": {"node": "cellar", "module": "postgres"}}]),
+        values: Some(json!({
+            "secret:database": mesh.sealed("web", "database", 1, r#"{"user":"attic-web","password":"hunter2"}"#),
+        })),
+        ..Module::new(
+            "web",
+            json!([{"id": "web.f", "type": "file", "path": "/srv/conf", "content": "${secret:database.user} ${secret:database.password}"}]),
+        )
+    };
+    let ran = mesh.apply(&mesh.request(1, &[module]));
+    assert_eq!((ran.code, mesh.tree.read("/srv/conf")), (0, "attic-web hunter2".to_owned()), "{}", ran.err);
+}
+
+#[test]
 fn a_bound_value_may_not_stand_in_what_is_executed() {
     let mesh = Mesh::new();
     let with = |path: &str, mode: &str| Module {

@@ -98,7 +98,8 @@ fn seed(site: &Site) -> Result<String, String> {
     let path = site.seed_path();
     let metadata = std::fs::metadata(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mode = metadata.permissions().mode() & 0o7777;
-    if mode & 0o077 == 0 {
+    let of_others = mode & 0o077;
+    if of_others == 0 {
         Ok(format!("{} has the mode {mode:04o}", path.display()))
     } else {
         Err(format!("{} has the mode {mode:04o}, and others can read it: chmod 0600", path.display()))
