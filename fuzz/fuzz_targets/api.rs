@@ -25,7 +25,7 @@ fuzz_target!(|body: &[u8]| {
         let names = ["secret".to_owned()];
         let value = Value::read(&message.value);
         let (revision, at) = (message.sequence, message.at.as_str());
-        let entry = Entry { bucket: Bucket::Registry, key: "secret", names: &names, value, revision, at };
+        let entry = Entry { bucket: Bucket::Registry, key: "secret", names: &names, value, gap: None, revision, at };
         let json = entry.to_json();
         let object = Object::parse(json.as_bytes()).expect("an entry is a JSON object");
         assert_eq!(object.repeated(), None);
