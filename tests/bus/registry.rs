@@ -280,7 +280,7 @@ fn another_version_of_the_seat_is_said() {
     });
     tester.publish(ping.reply.expect("a reply subject"), body.to_string());
     let line = seat.wait_for_log("other seats are running: OTHER", PATIENCE);
-    assert!(line.contains("version 9.9.9 beside") && line.contains("stop one of them"), "{line}");
+    assert!(line.contains("version 9.9.9 next to") && line.contains("stop one of them"), "{line}");
     let health = server.client(&READER).try_health().expect("an answer");
     let other = &health["other_seats"][0];
     assert_eq!((&other["id"], &other["version"]), (&json!("OTHER"), &json!("9.9.9")));
