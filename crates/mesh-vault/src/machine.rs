@@ -39,6 +39,9 @@ use topic::Topic;
 /// How long a call to the bus waits for its answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long after a failure the store is tried again for what nobody asked for.
+const STORE_AGAIN: Duration = Duration::from_secs(5);
+
 /// How many requests of a verb may wait for the loop.
 const MAX_UNTAKEN_REQUESTS: usize = 2048;
 
@@ -153,6 +156,8 @@ pub struct Vault {
     writing: BTreeSet<Place>,
     unpublished: BTreeSet<Place>,
     publish_again: Option<Duration>,
+    /// When the store is tried again after it failed. Until then everything that only reads it goes on.
+    store_again: Option<Duration>,
     stopping: Option<Duration>,
     ended: bool,
     log_limiter: LogLimiter<Topic>,
@@ -199,6 +204,7 @@ impl Vault {
             writing: BTreeSet::new(),
             unpublished: BTreeSet::new(),
             publish_again: None,
+            store_again: None,
             stopping: None,
             ended: false,
             log_limiter: LogLimiter::default(),
@@ -280,8 +286,15 @@ impl Vault {
         let calls = self.calls.values().map(|sent| sent.due);
         let parked = self.parked.iter().map(|parked| parked.until);
         let publish = self.publish_again.filter(|_| self.is_on_duty() && self.link.is_up());
-        let others =
-            [self.link.due(), self.duty.due(), self.reconnect, publish, self.stopping, self.ask_others];
+        let others = [
+            self.link.due(),
+            self.duty.due(),
+            self.reconnect,
+            publish,
+            self.store_again,
+            self.stopping,
+            self.ask_others,
+        ];
         others.into_iter().flatten().chain(follows).chain(calls).chain(parked).min()
     }
 
@@ -454,6 +467,7 @@ impl Vault {
         match (job, done.outcome) {
             (Job::Remember(nodes), Err(failure)) => {
                 self.known.unsaved.extend(nodes);
+                self.store_again = Some(now + STORE_AGAIN);
                 self.store_failed(&failure, now);
             }
             (Job::Remember(_), Ok(_)) => {}
@@ -495,7 +509,10 @@ impl Vault {
                         self.unchecked.insert(place);
                     }
                     Ok(_) => {}
-                    Err(failure) => self.store_failed(&failure, now),
+                    Err(failure) => {
+                        self.store_again = Some(now + STORE_AGAIN);
+                        self.store_failed(&failure, now);
+                    }
                 }
             }
             (Job::Forget { place, before }, outcome) => {
@@ -530,9 +547,15 @@ impl Vault {
             let steps = self.follows[bucket as usize].due(now);
             self.follow(bucket, steps, now);
         }
+        if self.store_again.is_some_and(|due| due <= now) {
+            self.store_again = None;
+            self.rejudge = true;
+        }
         if self.is_on_duty() && self.stopping.is_none() {
-            self.remember();
-            if self.rejudge && self.link.is_up() {
+            if self.store_again.is_none() {
+                self.remember();
+            }
+            if self.rejudge && self.link.is_up() && self.store_again.is_none() {
                 self.look_after_lists();
             }
             if self.link.is_up() {

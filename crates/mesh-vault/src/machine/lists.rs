@@ -82,6 +82,10 @@ impl Vault {
             if is_lost(&own) {
                 return waits(Reason::StoreLost, self.tell_lost(&own));
             }
+            if self.belongs_elsewhere(place, &consumer) {
+                list.left_out.push(consumer);
+                continue;
+            }
             let fits = self.holdings.newest(&own).filter(|(revision, held)| {
                 let by = held.provider.as_ref();
                 let provided = by.is_some_and(|by| by.list == *place && by.key == record.sealing);
@@ -101,5 +105,36 @@ impl Vault {
         }
         let (mesh, key) = (mesh.clone(), record.sealing.clone());
         Wish::Make(Box::new(Work::List { mesh, place: place.clone(), list, key, new }))
+    }
+
+    /// Whether the credential of `consumer` belongs to the list of another provider that has it too, as while a provider
+    /// moves. The consumer's own need says which; without a word of it the list that has it keeps it.
+    fn belongs_elsewhere(&self, place: &Place, consumer: &Consumer) -> bool {
+        let held = self.holdings.newest(&Place::of_consumer(consumer));
+        let Some(other) = held.and_then(|(_, held)| held.provider.as_ref()).map(|by| &by.list) else {
+            return false;
+        };
+        *other != *place && self.lists(other, consumer) && !self.is_bound_to(place, consumer)
+    }
+
+    /// Whether the provider's newest assignment has that consumer in its list.
+    fn lists(&self, place: &Place, consumer: &Consumer) -> bool {
+        let Needs::Of(_, needs) = self.known.needs(&place.node, &place.module) else { return false };
+        needs.iter().any(|need| {
+            let is_it = need.kind == "consumers" && Some(need.name.as_str()) == place.provision();
+            is_it && need.of.as_ref().is_some_and(|of| of.contains(consumer))
+        })
+    }
+
+    /// Whether the consumer's own assignment names the provider of that list.
+    fn is_bound_to(&self, place: &Place, consumer: &Consumer) -> bool {
+        let Needs::Of(_, needs) = self.known.needs(&consumer.node, &consumer.module) else { return false };
+        needs.iter().any(|need| {
+            let provider = need.provider.as_ref();
+            need.kind == "secret"
+                && need.name == consumer.name
+                && need.provision.as_deref() == place.provision()
+                && provider.is_some_and(|by| by.node == place.node && by.module == place.module)
+        })
     }
 }

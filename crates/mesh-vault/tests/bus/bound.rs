@@ -69,6 +69,28 @@ fn the_provider_has_a_credential_before_its_consumer() {
 }
 
 #[test]
+fn while_a_provider_moves_a_credential_belongs_to_the_list_that_its_consumer_names() {
+    let mut bench = Bench::started();
+    bench.join(&["attic", "cellar", "garage"]);
+    let of = [("attic", "web", "database")];
+    bench.assign("attic", "web", &json!([bound("database", "postgres", "cellar", "db")]));
+    bench.assign("cellar", "db", &json!([consumers("postgres", &of)]));
+    bench.wait_revision("cellar.db.consumers=3Apostgres", 1);
+    // Both providers have the consumer in their lists, as between two pushes.
+    bench.assign("garage", "db", &json!([consumers("postgres", &of)]));
+    bench.wait_revision("garage.db.consumers=3Apostgres", 1);
+    let cellar = bench.server.client(&node("cellar"));
+    let given = list(&bench, &cellar);
+    assert_eq!((given.revision, given.sealed.len(), given.left_out.len()), (1, 1, 0));
+    bench.assign("attic", "web", &json!([bound("database", "postgres", "garage", "db")]));
+    bench.wait_revision("garage.db.consumers=3Apostgres", 2);
+    bench.wait_revision("cellar.db.consumers=3Apostgres", 2);
+    let given = list(&bench, &cellar);
+    assert_eq!((given.revision, given.sealed.len()), (2, 0));
+    assert_eq!(given.left_out, [consumer("attic")], "and says so");
+}
+
+#[test]
 fn nobody_consumes_is_a_value() {
     let mut bench = Bench::started();
     bench.join(&["cellar"]);
