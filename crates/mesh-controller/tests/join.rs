@@ -70,6 +70,23 @@ fn j14_a_node_joins_right_after_its_token_was_issued_and_is_let_in() {
 }
 
 #[test]
+fn the_key_of_whoever_joins_is_no_key_of_a_machine() {
+    let mesh = Mesh::start();
+    let serving = mesh.serve();
+    serving.wait_ready();
+    let token = mesh.token("attic");
+    let client = joiner(&mesh.server, &token);
+    let machine = Machine { bus: token.joiner.pair(), ..Machine::new() };
+    let refused = client.request("mesh-controller.join", machine.request(&token), WAIT).unwrap();
+    assert_eq!(refused.header("Nats-Service-Error-Code").as_deref(), Some("409"));
+    // The token is not spent, and the file of users still takes who is next.
+    let machine = Machine::new();
+    answer(&mesh, &client.request("mesh-controller.join", machine.request(&token), WAIT).unwrap().body);
+    try_connect(&mesh.server, &machine.bus, "_INBOX_mesh.node.attic").unwrap();
+    assert_eq!(serving.stop(), Exit::Done);
+}
+
+#[test]
 fn two_hundred_nodes_join_at_once() {
     const NODES: usize = 200;
     let mesh = Mesh::start();

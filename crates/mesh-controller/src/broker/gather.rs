@@ -9,7 +9,8 @@ use mesh_model::keys::BusKey;
 use mesh_model::manifest::Manifest;
 use std::collections::{BTreeMap, BTreeSet};
 
-const DAY: Moment = 24 * 60 * 60 * 1000;
+/// A day, in milliseconds.
+pub const DAY: Moment = 24 * 60 * 60 * 1000;
 
 /// The day of a moment, as `2026-11-30`.
 pub fn day(at: Moment) -> String {

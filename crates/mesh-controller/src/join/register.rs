@@ -1,5 +1,6 @@
 //! Requests to join, judged and written down: many in one transaction, because each would wait for the disk.
 
+use crate::broker::gather;
 use crate::identity::Signer;
 use crate::join::judge::{Known, Refusal, Verdict, judge};
 use crate::store::{Change, Error, Moment, Store, acts::Act, identity, nodes};
@@ -34,7 +35,9 @@ pub fn register(
     bodies: &[Vec<u8>],
     at: Moment,
 ) -> Result<Vec<Outcome>, Error> {
-    let requests: Vec<Result<Proven, Refusal>> = bodies.iter().map(|body| read(body)).collect();
+    let joiners = joiners(signer, at);
+    let read = |body: &Vec<u8>| read(body).and_then(|request| expect_own_key(request, &joiners));
+    let requests: Vec<Result<Proven, Refusal>> = bodies.iter().map(read).collect();
     let mesh = identity::expect_mesh(store.identity())?;
     let mut outcomes = Vec::new();
     let mut joined = Vec::new();
@@ -91,6 +94,20 @@ fn read(body: &[u8]) -> Result<Proven, Refusal> {
     }
     Proven::from_json_bytes(body)
         .map_err(|why| Refusal::new(400, "bad_request", format!("the request: {why}")))
+}
+
+/// The keys of those who join, of the days around `at`: every token holds one.
+fn joiners(signer: &Signer, at: Moment) -> [String; 3] {
+    let days = [at.saturating_sub(gather::DAY), at, at.saturating_add(gather::DAY)];
+    days.map(|at| signer.joiner(&gather::day(at)).public_key())
+}
+
+/// Refuses a machine that gives the joiner's key as its own: a key that stands twice keeps the server from taking any.
+fn expect_own_key(request: Proven, joiners: &[String]) -> Result<Proven, Refusal> {
+    if joiners.iter().any(|joiner| joiner == request.bus().as_str()) {
+        return Err(Refusal::new(409, "conflict", "this is the key of whoever joins: make one of your own"));
+    }
+    Ok(request)
 }
 
 fn judged<'r>(

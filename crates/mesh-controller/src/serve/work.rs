@@ -26,12 +26,14 @@ pub struct Work {
     /// What the store was like when it was read last: its version, and the day.
     looked: Option<((i64, i64), String)>,
     users: Option<UsersFile>,
+    /// Whether a join may have been registered whose account is not in the users yet.
+    owes_accounts: bool,
 }
 
 impl Work {
     /// `holder` is what the lease says of this program, in words.
     pub fn new(store: Store, signer: Signer, holder: String, read: Read) -> Self {
-        Work { store, signer, holder, read, lease: None, looked: None, users: None }
+        Work { store, signer, holder, read, lease: None, looked: None, users: None, owes_accounts: false }
     }
 
     /// Carries out one task.
@@ -152,7 +154,11 @@ impl Work {
                 let joined = Own::Joined(ids.into_iter().zip(outcomes).collect(), generation);
                 picture.map(Own::Picture).into_iter().chain([joined]).collect()
             }
-            Err(why) => vec![Own::Failed(Failed::Join(ids), why.to_string())],
+            Err(why) => {
+                // What was registered may have no account yet.
+                self.owes_accounts = true;
+                vec![Own::Failed(Failed::Join(ids), why.to_string())]
+            }
         }
     }
 
@@ -161,12 +167,13 @@ impl Work {
         lease::expect(self.store.inventory(), fence)?;
         let outcomes = register::register(&mut self.store, &self.signer, bodies, at)?;
         let any_new = outcomes.iter().flatten().any(|welcome| welcome.is_new);
-        if !any_new && self.users.is_some() {
+        if !any_new && self.users.is_some() && !self.owes_accounts {
             return Ok((outcomes, None));
         }
         record::refresh(&mut self.store, &self.signer, fence, at)?;
         let mut picture = self.picture(Some(Bucket::Nodes), at)?;
         picture.values.extend(sent::records(self.store.inventory())?.iter().map(value));
+        self.owes_accounts = false;
         Ok((outcomes, Some(picture)))
     }
 
