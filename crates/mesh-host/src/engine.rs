@@ -14,7 +14,7 @@ use crate::desired::Desired;
 use crate::digest::DigestKey;
 use crate::facts::{Answer, Facts, Manager, Question, Touch};
 use crate::outcome::{Failure, Gate, Outcome, Verdict};
-use crate::record::{Entry, Intent, Memory};
+use crate::record::{Claim, Entry, Intent, Memory};
 use crate::step::Step;
 use crate::target::{Kind, Origin, Target};
 use remember::{after, entries};
@@ -260,9 +260,11 @@ impl Engine {
         if memory.holds.contains_key(&work.target) {
             return Move::Done(held(false), Remember::Same);
         }
-        let ours = memory.records.contains_key(&work.target) || memory.intents.contains_key(&work.target);
+        // What was found as declared is not this host's: a person may have changed it since.
+        let made = memory.records.get(&work.target).is_some_and(|record| record.claim != Claim::Agreed);
+        let ours = made || memory.intents.contains_key(&work.target);
         match decided {
-            Move::Do(_, Verdict { outcome: Outcome::Updated, .. }) if !ours => {
+            Move::Do(_, Verdict { outcome: Outcome::Updated | Outcome::Corrected(_), .. }) if !ours => {
                 Move::Done(held(true), Remember::Same)
             }
             other => other,

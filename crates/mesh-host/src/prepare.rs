@@ -64,9 +64,11 @@ struct Filled {
     secret: bool,
 }
 
-/// Fills all modules. `missing` are modules that are declared and of which nothing more is at hand.
+/// Fills all modules. `missing` are modules that are declared and cannot be had now; of those among them whose
+/// assignment is at hand, in `unfilled`, what they declare is spoken for, so that it is not removed where it runs.
 pub fn prepare(
     modules: Vec<Module>,
+    unfilled: Vec<Module>,
     missing: BTreeMap<Origin, NotReady>,
     family: Family,
     memory: &Memory,
@@ -78,6 +80,12 @@ pub fn prepare(
         not_ready: missing,
         scope: Scope { family, waiting: BTreeSet::new(), only: None, spoken_for: BTreeSet::new() },
     };
+    for module in unfilled {
+        prepared.scope.spoken_for.extend(match fill::module(module, key) {
+            Ok(filled) => filled.iter().map(|filled| filled.desired.target()).collect(),
+            Err((_, targets)) => targets,
+        });
+    }
     let mut ready = Vec::new();
     for module in modules {
         let origin = module.origin.clone();

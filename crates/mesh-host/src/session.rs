@@ -112,8 +112,9 @@ fn apply_as(
     let mut ready = ready(site, input, journal.memory(), &key)?;
     images::hold_back(&mut ready, &missing);
     let stored = |error| broken("the state cannot be written", &error);
-    journal.commit(ready.first.clone()).map_err(stored)?;
+    // The copy first: one that is newer than what the journal accepted is taken at the next boot; an older one is refused.
     keep(site).map_err(|error| broken("the own copy cannot be stored", &error))?;
+    journal.commit(ready.first.clone()).map_err(stored)?;
     let mut machine = machine(site, &key, &ready.prepared, journal.memory())?;
     machine.files.sweep(journal.memory());
     run(site, ready, &mut machine, &mut journal, (&key, how), tell)
@@ -177,7 +178,8 @@ fn of_bundle(input: Bundle, memory: &Memory, key: &DigestKey) -> Result<Ready, T
     let name = input.bundle.clone();
     gathering.module(&name, Digest::of(name.as_bytes()), input.resources.len() as u64);
     let module: Module = bundle(input).map_err(Trouble::Refused)?;
-    let prepared = prepare(vec![module], BTreeMap::new(), Family::Bundle(name.clone()), memory, key);
+    let prepared =
+        prepare(vec![module], Vec::new(), BTreeMap::new(), Family::Bundle(name.clone()), memory, key);
     if let Some(NotReady::Refused(why)) = prepared.not_ready.values().next() {
         return Err(Trouble::Refused(format!("the bundle {name} is refused: {why}")));
     }
@@ -200,9 +202,11 @@ fn of_mesh(site: &Site, input: &Apply, memory: &Memory, key: &DigestKey) -> Resu
         let resources = found.resources.get(&part.module).copied().unwrap_or(0);
         gathering.module(&part.module, part.assignment, resources);
     }
-    let mut prepared = prepare(found.modules, found.missing, Family::Mesh, memory, key);
+    let mut prepared = prepare(found.modules, found.unfilled, found.missing, Family::Mesh, memory, key);
     if let Some(only) = &input.only {
         let only: BTreeSet<Origin> = only.iter().cloned().map(Origin::Mesh).collect();
+        // What the others declare is theirs, also where they have failed to make it so far.
+        prepared.scope.spoken_for.extend(prepared.desired.iter().map(crate::desired::Desired::target));
         prepared.desired.retain(|desired| only.contains(&desired.origin));
         prepared.scope.only = Some(only);
     }

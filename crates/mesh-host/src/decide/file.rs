@@ -82,10 +82,15 @@ fn place(file: &File, view: &View<'_>) -> Result<String, Box<Move>> {
         Some(Answer::Path(answer)) => answer.found.as_ref(),
         other => return Err(super::not_as_asked(other, &question)),
     };
-    Ok(match found.map(|fact| &fact.kind) {
-        Some(FileKind::Link(to)) => resolved(parent(&file.path), to),
-        _ => file.path.clone(),
-    })
+    match found.map(|fact| (&fact.kind, fact.uid)) {
+        // Whoever may replace a link would choose what root writes over.
+        Some((FileKind::Link(_), uid)) if view.owners && uid != 0 => {
+            let why = format!("{} is a link of the user {uid}: only a link of root is followed", file.path);
+            Err(failed(Failure::Failed(why)))
+        }
+        Some((FileKind::Link(to), _)) => Ok(resolved(parent(&file.path), to)),
+        _ => Ok(file.path.clone()),
+    }
 }
 
 /// Where a link in `folder` leads, without `.` and `..`.

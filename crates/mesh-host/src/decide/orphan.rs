@@ -52,6 +52,11 @@ fn into(view: &View<'_>) -> Decided {
     }
 }
 
+/// Whether this host is recorded to have made it.
+fn is_made(view: &View<'_>) -> bool {
+    view.record().is_some_and(|record| record.claim == Claim::Made)
+}
+
 fn forgotten(detail: &str) -> Move {
     Move::Done(Verdict::new(Outcome::Forgotten, detail), Remember::Dropped)
 }
@@ -74,7 +79,7 @@ fn directory(view: &View<'_>) -> Decided {
         }
         Some(fact) => match fact.kind {
             // Begun before a kill, and never known to be made: it may have been there before.
-            FileKind::Directory { .. } if view.record().is_none() => {
+            FileKind::Directory { .. } if !is_made(view) => {
                 forgotten("it is not known whether this host made it, and it is left")
             }
             FileKind::Directory { entries: 0 } => {
@@ -112,8 +117,13 @@ fn file(view: &View<'_>) -> Decided {
     if original.is_some_and(|original| fact.has(&original.digest) && fact.mode == original.mode) {
         return Ok(Move::Done(Verdict::new(Outcome::Removed, BACK), Remember::PutBack));
     }
-    let ours = view.memory.wrote(view.target, |digest| fact.has(digest));
-    if !ours && view.record().is_none() {
+    // What was found as declared was not written by this host, whatever it has begun since.
+    let ours = if is_made(view) {
+        view.memory.wrote(view.target, |digest| fact.has(digest))
+    } else {
+        view.memory.intended(view.target, |digest| fact.has(digest))
+    };
+    if !ours && !is_made(view) {
         return Ok(forgotten("it was never written"));
     }
     if !ours {

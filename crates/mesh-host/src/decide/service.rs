@@ -139,12 +139,17 @@ pub(super) fn remove(view: &View<'_>) -> Decided {
         let verdict = Verdict::new(Outcome::Forgotten, "it is gone already");
         return Ok(Move::Done(verdict, Remember::Dropped));
     }
-    let runs = recorded.as_ref().is_none_or(|recorded| recorded.runs == Some(true));
+    // Begun and not recorded: it is stopped only if it did not run before.
+    let runs = match &recorded {
+        Some(recorded) => recorded.runs == Some(true),
+        None => claim(name, view) == Claim::Made,
+    };
     let sets_boot = recorded.as_ref().is_none_or(|recorded| recorded.boot.is_some());
     let wanted = Wanted {
         unit: name,
         runs: runs.then_some(false),
-        boot: sets_boot.then(|| boot_was(recorded.as_ref(), view).unwrap_or(false)),
+        // As it was found; where nothing tells, it is left.
+        boot: if sets_boot { boot_was(recorded.as_ref(), view) } else { None },
         restart: None,
         reload: None,
         settle_ms: 0,

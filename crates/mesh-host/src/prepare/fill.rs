@@ -38,31 +38,38 @@ pub(super) fn module(module: Module, key: &DigestKey) -> Result<Vec<Filled>, Ear
     let mut missing = BTreeSet::new();
     let mut filled: Vec<Filled> = Vec::new();
     let mut targets = Vec::new();
-    let refused = |why: String, targets: &Vec<Target>| Err((NotReady::Refused(why), targets.clone()));
-    if let Some(unused) = values.keys().find(|key| !is_needed(&declared, key)) {
-        return refused(format!("a value of {unused} was given, and nothing needs it"), &targets);
-    }
+    // The whole module is read even if something is wrong: what it declares is spoken for all the same.
+    let mut wrong = values
+        .keys()
+        .find(|key| !is_needed(&declared, key))
+        .map(|unused| format!("a value of {unused} was given, and nothing needs it"));
     for draft in &resources {
         let id = draft.id().to_string();
         let read = parsed(draft, &declared, &values, &mut missing);
         let resource = match read {
             Ok(Some(resource)) => resource,
             Ok(None) => continue,
-            Err(problem) => return refused(format!("{id}: {problem}"), &targets),
+            Err(problem) => {
+                wrong.get_or_insert(format!("{id}: {problem}"));
+                continue;
+            }
         };
         targets.push(super::target_of(&id, &origin, resource.clone()));
         match one(resource, &origin, &declared, &values, key, &mut missing) {
             Ok(Some(one)) => filled.push(one),
             Ok(None) => {}
-            Err(why) => return refused(format!("{id}: {why}"), &targets),
+            Err(why) => drop(wrong.get_or_insert(format!("{id}: {why}"))),
         }
+    }
+    if let Some(why) = wrong {
+        return Err((NotReady::Refused(why), targets));
     }
     if !missing.is_empty() {
         let names: Vec<_> = missing.into_iter().collect();
         return Err((NotReady::Waiting(format!("no value yet for {}", names.join(", "))), targets));
     }
     if let Some(why) = twice(&filled) {
-        return refused(why, &targets);
+        return Err((NotReady::Refused(why), targets));
     }
     let private = filled.iter().any(|filled| filled.secret);
     for filled in &mut filled {

@@ -23,6 +23,8 @@ use std::collections::BTreeMap;
 pub struct Modules {
     /// Those that can be prepared.
     pub modules: Vec<Module>,
+    /// Those among the missing whose assignment is at hand, without their values from outside.
+    pub unfilled: Vec<Module>,
     /// Those that cannot, and why.
     pub missing: BTreeMap<Origin, NotReady>,
     /// Revisions of secrets, to be remembered.
@@ -103,7 +105,10 @@ pub fn modules(
             });
         match added {
             Ok(()) => found.modules.push(Module { origin, needs, resources, values: signed }),
-            Err(why) => drop(found.missing.insert(origin, why)),
+            Err(why) => {
+                found.missing.insert(origin.clone(), why);
+                found.unfilled.push(Module { origin, needs, resources, values: signed });
+            }
         }
     }
     found

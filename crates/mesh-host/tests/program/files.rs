@@ -437,3 +437,26 @@ fn through_a_link_the_file_behind_it_is_written_when_that_is_declared() {
     assert_eq!(tree.apply(&json!([])).words(), ["f removed"]);
     assert_eq!(tree.read("/run/real"), "the machine's");
 }
+
+#[test]
+fn a_link_of_another_user_is_not_followed() {
+    let tree = Tree::new();
+    tree.write("/run/passwd", "the machine's");
+    fs::create_dir_all(tree.path("/etc")).unwrap();
+    symlink("../run/passwd", tree.path("/etc/f")).unwrap();
+    let is_root = std::os::unix::fs::lchown(tree.path("/etc/f"), Some(12_345), None).is_ok();
+    let ran = tree.apply(
+        &json!([{"id": "f", "type": "file", "path": "/etc/f", "content": "ours", "through-link": true}]),
+    );
+    if is_root {
+        assert!(
+            ran.err.contains("is a link of the user 12345: only a link of root is followed"),
+            "{}",
+            ran.err
+        );
+        assert_eq!((ran.code, tree.read("/run/passwd")), (3, "the machine's".to_owned()));
+    } else {
+        // Who is not root sets no owner and has none to trust.
+        assert_eq!((ran.code, tree.read("/run/passwd")), (0, "ours".to_owned()));
+    }
+}

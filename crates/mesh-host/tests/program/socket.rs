@@ -233,6 +233,29 @@ fn the_members_of_a_credential_are_filled_from_one_sealed_value() {
 }
 
 #[test]
+fn what_moves_to_a_module_that_waits_stays_where_it_is() {
+    let mesh = Mesh::new();
+    let moved = json!([{"id": "web.f", "type": "file", "path": "/srv/conf", "content": "c"}]);
+    assert_eq!(mesh.apply(&mesh.request(1, &[Module::new("web", moved)])).code, 0);
+    // The other module's secret is not there yet.
+    let waiting = |content: &str| Module {
+        needs: json!([secret_need("key")]),
+        values: None,
+        ..Module::new(
+            "db",
+            json!([{"id": "db.f", "type": "file", "path": "/srv/conf", "content": content},
+                   {"id": "db.g", "type": "file", "path": "/srv/key", "content": "${secret:key}"}]),
+        )
+    };
+    let ran = mesh.apply(&mesh.request(2, &[Module::new("web", json!([])), waiting("d")]));
+    assert_eq!((ran.code, mesh.tree.read("/srv/conf")), (3, "c".to_owned()), "{}", ran.err);
+    let filled =
+        Module { values: Some(json!({"secret:key": mesh.sealed("db", "key", 1, "k")})), ..waiting("d") };
+    assert_eq!(mesh.apply(&mesh.request(3, &[Module::new("web", json!([])), filled])).code, 0);
+    assert_eq!((mesh.tree.read("/srv/conf"), mesh.tree.read("/srv/key")), ("d".to_owned(), "k".to_owned()));
+}
+
+#[test]
 fn a_bound_value_may_not_stand_in_what_is_executed() {
     let mesh = Mesh::new();
     let with = |path: &str, mode: &str| Module {
@@ -433,6 +456,25 @@ fn what_did_not_answer_is_looked_at_again_after_a_few_seconds() {
         .status();
     assert!(mounted.unwrap().success());
     until("the file is made again", || mesh.tree.exists("/disk/f"));
+}
+
+#[test]
+fn on_an_adopted_node_what_was_found_as_declared_is_held_once_a_person_changes_it() {
+    let mesh = Mesh::new();
+    let motd = || {
+        Module::new(
+            "web",
+            json!([{"id": "web.motd", "type": "file", "path": "/etc/motd", "content": "hello"}]),
+        )
+    };
+    mesh.tree.write("/etc/motd", "hello");
+    let adoption = json!({"taken": [], "resources": []});
+    let request =
+        |sequence: u64| mesh.request_with(&json!({"sequence": sequence, "adoption": adoption}), &[motd()]);
+    assert_eq!(mesh.apply(&request(1)).words(), ["web.motd unchanged"]);
+    mesh.tree.write("/etc/motd", "by hand");
+    assert_eq!(mesh.apply(&request(2)).words(), ["web.motd held"]);
+    assert_eq!(mesh.tree.read("/etc/motd"), "by hand");
 }
 
 #[test]
