@@ -156,8 +156,13 @@ impl Client {
                     part.insert(name.clone(), bytes.clone());
                 }
             }
-            // The host keeps its copy whole: what it has of the others stays in it.
-            if !is_full && module.with_host.is_some() {
+            // The host keeps its copy whole: what it has of the others stays in it, also of one that waits for a value
+            // now and is declared as it was applied.
+            let applied = self.settings.memory.done(name).map(|done| &done.applied);
+            let is_as_applied = applied.is_some_and(|applied| {
+                (applied.assignment, applied.settings) == (module.part.assignment, module.part.settings)
+            });
+            if is_as_applied || !is_full && module.with_host.is_some() {
                 values.entry(name.clone()).or_insert(ModuleValues::Same);
             }
         }
@@ -295,6 +300,10 @@ impl Client {
             // It may be that the host lost its copy: the next time it gets all values.
             let has_values = !matches!(state, None | Some(ModuleState::Waiting | ModuleState::Refused));
             module.with_host = has_values.then_some(handed.outside);
+            // What the host says is not there does not stand, whatever was applied before: it is handed over again.
+            if !has_values && remembered.done.as_ref().is_some_and(|done| done.whole == handed.whole) {
+                remembered.done = None;
+            }
             module.failed = Some(handed.whole);
             module.retry = Some(self.now + again(module.failures));
             module.failures = module.failures.saturating_add(1);
