@@ -95,7 +95,7 @@ _mesh_controller() {
         'token issue') next='--help --node --new --adopted --valid --certificate --out --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
         'token list') next='--help --json' ;;
         'token revoke') next='--help' ;;
-        'broker') next='--help --out --keys --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
+        'broker') next='--help --out --keys --replace --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
         'serve') next='--help --users-file --reload-pid --reload-command --reply-prefix --status-file --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
         'operator') next='key --help' ;;
         'operator key') next='make set show --help' ;;

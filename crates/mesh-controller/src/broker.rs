@@ -24,13 +24,23 @@ pub struct Made {
     pub missing: Vec<&'static str>,
 }
 
-/// The file of users. With a folder for keys the missing seeds are made there, and the public halves are remembered.
-pub fn users(store: &mut Store, signer: &Signer, keys: Option<&Path>, act: &Act<'_>) -> Result<Made, Error> {
+/// The file of users. With a folder for keys the missing seeds are made there, and the public halves are remembered. A
+/// program that has another key already would be locked out: that is refused unless it is wanted.
+pub fn users(
+    store: &mut Store,
+    signer: &Signer,
+    keys: Option<&Path>,
+    replace: bool,
+    act: &Act<'_>,
+) -> Result<Made, Error> {
     let mut seeds = Vec::new();
     if let Some(folder) = keys {
+        let known = identity::accounts(store.identity())?;
+        if !replace {
+            expect_the_same(&known, folder)?;
+        }
         let (keys, made) = keys::make(folder)?;
         seeds = made;
-        let known = identity::accounts(store.identity())?;
         let is_known = |role: users::Role, key: &BusKey| {
             let is = |account: &identity::Account| account.node.is_empty() && account.module == role.name();
             known.iter().any(|account| is(account) && account.key == *key)
@@ -48,6 +58,25 @@ pub fn users(store: &mut Store, signer: &Signer, keys: Option<&Path>, act: &Act<
     let missing = missing.map(users::Role::name).collect();
     let body = accounts.body().map_err(|why| Error::Unfit(why.to_string()))?;
     Ok(Made { text: gather::file(&body, signer)?, users: body.users(), seeds, missing })
+}
+
+/// Refuses a folder whose keys are not those that are known.
+fn expect_the_same(known: &[identity::Account], folder: &Path) -> Result<(), Error> {
+    for role in users::Role::ALL {
+        let is = |account: &&identity::Account| account.node.is_empty() && account.module == role.name();
+        let Some(account) = known.iter().find(is) else { continue };
+        let path = folder.join(format!("{}.nk", role.name()));
+        let key = if path.exists() { Some(keys::read(&path)?.public_key()) } else { None };
+        if key.as_deref() != Some(account.key.as_str()) {
+            return Err(Error::Refused(format!(
+                "{} is not the key that {} has, {}: name the folder with the keys that were made before, or say --replace and give the program its new seed",
+                path.display(),
+                role.name(),
+                account.key
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The account of whoever joins with a token that is issued at that moment.

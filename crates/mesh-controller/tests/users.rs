@@ -30,7 +30,8 @@ fn the_server_finds_no_fault_with_the_file() {
     register(&mut store, &nodes(3));
     let signer = mesh_controller::identity::open(&store).unwrap();
     let made =
-        broker::users(&mut store, &signer, Some(&folder.path().join("keys")), &act("broker users")).unwrap();
+        broker::users(&mut store, &signer, Some(&folder.path().join("keys")), false, &act("broker users"))
+            .unwrap();
     assert_eq!((made.users, made.seeds.len(), made.missing.len()), (11, 5, 0));
     std::fs::write(folder.path().join("users.conf"), &made.text).unwrap();
     let shipped = include_str!("../../../packaging/bus/mesh.conf");
@@ -41,8 +42,15 @@ fn the_server_finds_no_fault_with_the_file() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     // The same accounts, the same bytes; no seed of any of them.
-    let again = broker::users(&mut store, &signer, None, &act("broker users")).unwrap();
+    let again = broker::users(&mut store, &signer, None, false, &act("broker users")).unwrap();
     assert_eq!(again.text, made.text);
+    // Another folder would lock every program out.
+    let other = folder.path().join("other");
+    let refused = broker::users(&mut store, &signer, Some(&other), false, &act("broker users")).unwrap_err();
+    assert!(refused.to_string().contains("or say --replace"), "{refused}");
+    assert!(!other.exists(), "and nothing is made");
+    let replaced = broker::users(&mut store, &signer, Some(&other), true, &act("broker users")).unwrap();
+    assert!(replaced.text != made.text && replaced.seeds.len() == 5);
     for seed in &made.seeds {
         let seed = std::fs::read_to_string(seed).unwrap();
         assert!(seed.starts_with("SU") && !made.text.contains(seed.trim()));

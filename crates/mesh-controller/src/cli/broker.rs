@@ -30,6 +30,10 @@ connecting! {
         #[argh(option, arg_name = "folder")]
         keys: Option<PathBuf>,
 
+        /// users: take other keys than those that are known; programs with the old ones are no longer let in
+        #[argh(switch)]
+        replace: bool,
+
         /// users, to write the accounts
         #[argh(positional, arg_name = "users")]
         users: Option<Users>,
@@ -52,8 +56,8 @@ impl BrokerCommand {
     pub(super) fn run(self, environment: Environment<'_>) -> Ended {
         match self.users {
             Some(Users) => self.write(environment),
-            None if self.out.is_some() || self.keys.is_some() => {
-                complain("--out and --keys are of broker users");
+            None if self.out.is_some() || self.keys.is_some() || self.replace => {
+                complain("--out, --keys and --replace are of broker users");
                 Err(Exit::Usage)
             }
             None => self.look(environment),
@@ -94,7 +98,8 @@ impl BrokerCommand {
         let mut store = store(environment)?;
         let signer = crate::identity::open(&store).or_end()?;
         let doing = Doing::new(environment, "broker users", "keys of the programs");
-        let made = broker::users(&mut store, &signer, self.keys.as_deref(), &doing.act()).or_end()?;
+        let made =
+            broker::users(&mut store, &signer, self.keys.as_deref(), self.replace, &doing.act()).or_end()?;
         for seed in &made.seeds {
             complain(&format!("made {}", seed.display()));
         }

@@ -13,6 +13,12 @@ pub const PATIENCE: Duration = Duration::from_secs(15);
 /// How many requests may be under way.
 const MAX_UNDER_WAY: usize = 8192;
 
+/// How many questions may wait for the store; one is read for at a time, so that joins and the lease have their turns.
+const MAX_ASKED: usize = 64;
+
+/// How many bytes a request may have. One to join has a few hundred.
+const MAX_BYTES: usize = 64 * 1024;
+
 /// How many requests to join are judged in one go.
 const MAX_BATCH: usize = 512;
 
@@ -27,6 +33,8 @@ struct Pending {
 enum At {
     /// It waits for its turn.
     Waiting(Vec<u8>),
+    /// It waits for the questions before it.
+    Asked(Reading, Vec<u8>),
     /// The store judges it, or reads for it.
     Store,
     /// Its answer waits until the server has this generation of the file of users.
@@ -39,6 +47,9 @@ pub struct Requests {
     pending: BTreeMap<u64, Pending>,
     next: u64,
     joining: bool,
+    /// The question that the store reads for.
+    reading: Option<u64>,
+    asked: usize,
     /// Nodes that have joined since the start.
     pub joined: u64,
     /// Requests to join that were refused.
@@ -48,19 +59,36 @@ pub struct Requests {
 impl Requests {
     /// Takes a request to join. An error if there are too many.
     pub fn join(&mut self, reply: String, body: Vec<u8>, now: Duration) -> Option<Outgoing> {
+        if body.len() > MAX_BYTES {
+            return Some(too_large(reply));
+        }
         self.take(reply, At::Waiting(body), now).err()
     }
 
-    /// Takes a question.
-    pub fn ask(
-        &mut self,
-        reply: String,
-        verb: Reading,
-        body: Vec<u8>,
-        now: Duration,
-    ) -> Result<Task, Outgoing> {
-        let id = self.take(reply, At::Store, now)?;
-        Ok(Task::Read { id, verb, body })
+    /// Takes a question. An error if there are too many.
+    pub fn ask(&mut self, reply: String, verb: Reading, body: Vec<u8>, now: Duration) -> Option<Outgoing> {
+        if body.len() > MAX_BYTES {
+            return Some(too_large(reply));
+        }
+        if self.asked >= MAX_ASKED {
+            return Some(wire::error(reply, 503, "full", "too many questions wait: try again"));
+        }
+        let taken = self.take(reply, At::Asked(verb, body), now);
+        self.asked += usize::from(taken.is_ok());
+        taken.err()
+    }
+
+    /// The question that is to be read for next, unless one is being read for.
+    pub fn read(&mut self) -> Option<Task> {
+        if self.reading.is_some() || self.asked == 0 {
+            return None;
+        }
+        let is_asked = |pending: &Pending| matches!(pending.at, At::Asked(..));
+        let (id, pending) = self.pending.iter_mut().find(|(_, pending)| is_asked(pending))?;
+        let At::Asked(verb, body) = std::mem::replace(&mut pending.at, At::Store) else { return None };
+        self.asked -= 1;
+        self.reading = Some(*id);
+        Some(Task::Read { id: *id, verb, body })
     }
 
     fn take(&mut self, reply: String, at: At, now: Duration) -> Result<u64, Outgoing> {
@@ -142,6 +170,9 @@ impl Requests {
         answer: Result<String, String>,
         max_payload: usize,
     ) -> Option<Outgoing> {
+        if self.reading == Some(id) {
+            self.reading = None;
+        }
         let Pending { reply, .. } = self.pending.remove(&id)?;
         Some(match answer {
             Ok(body) if body.len() > max_payload => wire::error(
@@ -159,17 +190,26 @@ impl Requests {
     pub fn due(&mut self, now: Duration) -> Vec<Outgoing> {
         let late: Vec<u64> =
             self.pending.iter().filter(|(_, pending)| pending.until <= now).map(|(id, _)| *id).collect();
-        let late = late.iter().filter_map(|id| self.pending.remove(id));
-        late.map(|pending| {
+        let mut send = Vec::new();
+        for pending in late.iter().filter_map(|id| self.pending.remove(id)) {
+            self.asked -= usize::from(matches!(pending.at, At::Asked(..)));
             let words = match pending.at {
                 At::Account(..) => {
                     "the node is registered, and the server has not loaded its account yet: ask again"
                 }
                 _ => "no answer in time: ask again",
             };
-            wire::error(pending.reply, 503, "timeout", words)
-        })
-        .collect()
+            send.push(wire::error(pending.reply, 503, "timeout", words));
+        }
+        send
+    }
+
+    /// Tells all that wait that the controller ends.
+    pub fn end(&mut self) -> Vec<Outgoing> {
+        self.asked = 0;
+        let words = "the controller is stopping: try again";
+        let waiting = std::mem::take(&mut self.pending).into_values();
+        waiting.map(|pending| wire::error(pending.reply, 503, "stopping", words)).collect()
     }
 
     /// When [`Requests::due`] has something to do.
@@ -181,5 +221,51 @@ impl Requests {
     /// How many are under way.
     pub fn under_way(&self) -> usize {
         self.pending.len()
+    }
+}
+
+fn too_large(reply: String) -> Outgoing {
+    wire::error(reply, 413, "too_large", &format!("a request has at most {MAX_BYTES} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(message: &Outgoing) -> &str {
+        let code = message.headers.iter().find(|(name, _)| *name == "Nats-Service-Error-Code");
+        code.map_or("", |(_, code)| code)
+    }
+
+    #[test]
+    fn one_question_is_read_for_at_a_time_and_only_so_many_wait() {
+        let mut requests = Requests::default();
+        let now = Duration::ZERO;
+        assert!(requests.ask("r".to_owned(), Reading::Plan, Vec::new(), now).is_none());
+        let Some(Task::Read { id, .. }) = requests.read() else { panic!("the first is read for") };
+        for _ in 0..MAX_ASKED {
+            assert!(requests.ask("r".to_owned(), Reading::Status, Vec::new(), now).is_none());
+            assert!(requests.read().is_none(), "the others wait");
+        }
+        let full = requests.ask("r".to_owned(), Reading::Status, Vec::new(), now).unwrap();
+        assert_eq!((code(&full), full.subject.as_str()), ("503", "r"));
+        // Those that have waited for too long are told, and take no room any more; what is being read for still is.
+        assert_eq!(requests.due(PATIENCE).len(), 1 + MAX_ASKED);
+        assert!(requests.ask("s".to_owned(), Reading::Status, Vec::new(), PATIENCE).is_none());
+        assert!(requests.read().is_none());
+        assert!(requests.answered(id, Ok("{}".to_owned()), usize::MAX).is_none(), "it was told already");
+        assert!(requests.read().is_some());
+    }
+
+    #[test]
+    fn whoever_waits_is_told_that_the_controller_ends() {
+        let mut requests = Requests::default();
+        assert!(requests.join("a".to_owned(), Vec::new(), Duration::ZERO).is_none());
+        assert!(requests.ask("b".to_owned(), Reading::Plan, Vec::new(), Duration::ZERO).is_none());
+        let large = requests.join("c".to_owned(), vec![b' '; MAX_BYTES + 1], Duration::ZERO).unwrap();
+        assert_eq!(code(&large), "413");
+        let told = requests.end();
+        assert_eq!(told.iter().map(code).collect::<Vec<_>>(), ["503", "503"]);
+        assert_eq!(requests.under_way(), 0);
     }
 }

@@ -218,13 +218,12 @@ impl Controller {
             0 => self.requests.join(reply, body, now),
             place => {
                 let verb = if place == 1 { Reading::Status } else { Reading::Plan };
-                match self.requests.ask(reply, verb, body, now) {
-                    Ok(task) => return vec![Action::Do(task)],
-                    Err(full) => Some(full),
-                }
+                self.requests.ask(reply, verb, body, now)
             }
         };
-        answer.into_iter().map(Action::Send).collect()
+        let mut actions = self.sends(answer.into_iter().collect());
+        actions.extend(self.requests.read().map(Action::Do));
+        actions
     }
 
     fn error(&mut self, reply: String, code: u16, reason: &str, message: &str) -> Action<Task> {
@@ -312,6 +311,8 @@ impl Controller {
         let mut actions = Vec::new();
         if let Some(until) = self.stopping {
             if until <= now {
+                let told = self.requests.end();
+                actions.extend(self.sends(told));
                 actions.push(Action::Exit(Exit::Done));
             }
             return actions;

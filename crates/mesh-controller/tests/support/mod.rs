@@ -138,7 +138,7 @@ impl Mesh {
         register(&mut store, nodes);
         let keys = folder.path().join("keys");
         let signer = identity::open(&store).unwrap();
-        let made = broker::users(&mut store, &signer, Some(&keys), &act("broker users")).unwrap();
+        let made = broker::users(&mut store, &signer, Some(&keys), false, &act("broker users")).unwrap();
         let mesh = Mesh { server: server_with(&made.text), folder, paths, keys };
         let administrator = mesh.role("administrator", "_INBOX");
         for bucket in BUCKETS {

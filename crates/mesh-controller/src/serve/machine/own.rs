@@ -11,7 +11,12 @@ impl Controller {
     pub(super) fn own(&mut self, own: Own, now: Duration) -> Actions {
         match own {
             Own::Lease(lease) => self.leased(lease, now),
-            Own::Released => vec![Action::Exit(Exit::Done)],
+            Own::Released => {
+                let told = self.requests.end();
+                let mut actions = self.sends(told);
+                actions.push(Action::Exit(Exit::Done));
+                actions
+            }
             Own::Picture(picture) => self.picture(picture, now),
             Own::Unchanged => {
                 self.loading = false;
@@ -41,7 +46,9 @@ impl Controller {
                     _ => usize::MAX,
                 };
                 let answer = self.requests.answered(id, answer, room);
-                self.sends(answer.into_iter().collect())
+                let mut actions = self.sends(answer.into_iter().collect());
+                actions.extend(self.requests.read().map(Action::Do));
+                actions
             }
             Own::Failed(failed, why) => self.failed(failed, why, now),
         }
