@@ -155,6 +155,8 @@ pub enum FileStep {
         seen: Option<Stamp>,
         /// Of what the file shall hold; `None`: it goes.
         digest: Option<Digest>,
+        /// Whether a secret is in the content: a file that is not there yet is then for its owner alone.
+        private: bool,
     },
     /// Unpacks an archive beside its place, and puts it there in exchange for what was looked at.
     Unpack {

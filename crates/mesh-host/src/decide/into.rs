@@ -34,7 +34,8 @@ pub(super) fn next(id: &str, into: &Into, view: &View<'_>) -> Decided {
     if !view.did.is_empty() {
         return Err(failed(Failure::Failed(format!("{} was set and reads back otherwise", into.path))));
     }
-    Ok(Move::Do(step(&into.path, into.format, Some(id), view, answer), verdict))
+    let private = into.digest.is_keyed();
+    Ok(Move::Do(step((&into.path, into.format, Some(id)), private, view, answer), verdict))
 }
 
 /// Takes back what was set.
@@ -55,7 +56,7 @@ pub(super) fn remove(path: &str, format: Format, view: &View<'_>) -> Decided {
             "our keys were taken out of {path} and are still there"
         ))));
     }
-    Ok(Move::Do(step(path, format, None, view, answer), Verdict::plain(Outcome::Removed)))
+    Ok(Move::Do(step((path, format, None), false, view, answer), Verdict::plain(Outcome::Removed)))
 }
 
 fn ask<'a>(question: &Question, view: &View<'a>) -> Result<&'a LeavesAnswer, Box<Move>> {
@@ -68,7 +69,12 @@ fn ask<'a>(question: &Question, view: &View<'a>) -> Result<&'a LeavesAnswer, Box
     Ok(answer)
 }
 
-fn step(path: &str, format: Format, id: Option<&str>, view: &View<'_>, answer: &LeavesAnswer) -> Step {
+fn step(
+    (path, format, id): (&str, Format, Option<&str>),
+    private: bool,
+    view: &View<'_>,
+    answer: &LeavesAnswer,
+) -> Step {
     Step::Files(FileStep::SetLeaves {
         path: path.to_owned(),
         target: view.target.name.clone(),
@@ -76,6 +82,7 @@ fn step(path: &str, format: Format, id: Option<&str>, view: &View<'_>, answer: &
         format,
         seen: answer.seen,
         digest: answer.wanted.clone(),
+        private,
     })
 }
 

@@ -52,9 +52,9 @@ pub(super) fn perform(files: &mut Files, step: &FileStep, tools: &Tools<'_>) -> 
                 replace(files, &place, &bytes, *mode, *owner)
             }
         }
-        FileStep::SetLeaves { path, target, id, format, seen, .. } => {
+        FileStep::SetLeaves { path, target, id, format, seen, private, .. } => {
             let leaves = Leaves { path, target, id: id.as_deref(), format: *format };
-            set_leaves(files, leaves, *seen, tools)
+            set_leaves(files, leaves, *seen, *private, tools)
         }
         FileStep::Unpack { path, id, source, digest, strip, owner, seen } => {
             let wanted = archive::Wanted {
@@ -183,6 +183,7 @@ fn set_leaves(
     files: &mut Files,
     leaves: Leaves<'_>,
     seen: Option<Stamp>,
+    private: bool,
     tools: &Tools<'_>,
 ) -> Result<(), Failure> {
     let looked = leaves::look(files, leaves)?;
@@ -194,7 +195,7 @@ fn set_leaves(
     match (&looked.next.content, &looked.parent, &looked.stat) {
         (Some(content), _, stat) => {
             // The file is the machine's: it keeps its mode and owner.
-            let mode = stat.as_ref().map_or(0o644, |stat| stat.mode);
+            let mode = stat.as_ref().map_or(if private { 0o600 } else { 0o644 }, |stat| stat.mode);
             let root = rustix::process::geteuid().is_root();
             let new = Ids { uid: 0, gid: 0 };
             let owner = root.then(|| stat.as_ref().map_or(new, |stat| stat.owner));

@@ -116,12 +116,13 @@ impl Command {
             .process_group(0);
         let mut child = command.spawn().map_err(not_started)?;
         let watched = self.watch(&mut child);
-        // Whatever happened, nothing of it stays a zombie.
         if watched.is_err() {
             end(&child, Signal::KILL);
+            // It may be in the kernel's hands for ever, so it is not waited for.
+            child.try_wait().ok();
         }
-        let status = child.wait();
         let (ended, out, err) = watched.map_err(not_started)?;
+        let status = child.wait();
         let status = status.map_err(not_started)?;
         let name = self.name();
         if !ended {
