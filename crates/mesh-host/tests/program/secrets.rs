@@ -106,9 +106,11 @@ fn h43_values_are_literal_unknown_holes_are_text_and_unused_values_are_refused()
 fn a_new_file_that_keys_with_a_secret_are_set_in_is_for_its_owner_alone() {
     let tree = Tree::new();
     tree.write("/etc/hostname", "attic");
+    assert_eq!(tree.run(&["key", "make"]).code, 0);
     let into = |name: &str, content: &str| json!({"id": name, "type": "file", "into": format!("/etc/{name}.json"), "format": "json", "content": content});
     let bundle = json!({"bundle": "test", "needs": [{"kind": "secret", "name": "key"}], "values": {"secret:key": {"text": CANARY}},
                         "resources": [into("open", r#"{"a":1}"#), into("close", r#"{"key":"${secret:key}"}"#)]});
-    assert_eq!(tree.apply_bundle(&bundle).code, 0);
+    let ran = tree.apply_bundle(&bundle);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     assert_eq!((tree.mode("/etc/open.json"), tree.mode("/etc/close.json")), (0o644, 0o600));
 }
