@@ -464,6 +464,11 @@ fn a_node_is_removed_once_its_machine_was_told_to_stop() {
     assert_eq!(mesh.done(&["push"]), "attic: what the buckets held of it is deleted\n");
     assert!(mesh.value("mesh-controller_declarations", "attic").is_none());
     assert_eq!(mesh.done(&["push"]), "nothing to send\n");
+    // A machine that comes back under the name is sent a higher sequence than any before: the vault takes no lower one.
+    mesh.done(&["node", "add", "attic"]);
+    mesh.done(&["assign", "attic", "small"]);
+    let sent = mesh.done(&["push"]);
+    assert!(sent.starts_with("attic: sent, sequence 3,"), "{sent}");
 }
 
 #[test]

@@ -178,7 +178,7 @@ pub fn intend(change: &Change<'_>, sent: &Sent) -> Result<(), Error> {
 }
 
 /// Writes down that the bus has a value, with its sequence there. A row that was changed since stays undone; a deleted key
-/// has no row any more.
+/// has no row any more, but for a declaration: its sequence counts when a node of that name comes back.
 pub fn done(change: &Change<'_>, fence: u64, sent: &Sent, revision: u64) -> Result<(), Error> {
     lease::expect(change, fence)?;
     let (bucket, key, value) = (sent.bucket.name(), &sent.key, &sent.value);
@@ -188,8 +188,10 @@ pub fn done(change: &Change<'_>, fence: u64, sent: &Sent, revision: u64) -> Resu
         params![bucket, key, revision],
     )?;
     let settled = match value {
-        None => "DELETE FROM sent WHERE bucket = ?1 AND key = ?2 AND value IS ?3 AND ?4 IS NOT NULL",
-        Some(_) => "UPDATE sent SET done = 1, at = ?4 WHERE bucket = ?1 AND key = ?2 AND value IS ?3",
+        None if sent.bucket != Bucket::Declarations => {
+            "DELETE FROM sent WHERE bucket = ?1 AND key = ?2 AND value IS ?3 AND ?4 IS NOT NULL"
+        }
+        _ => "UPDATE sent SET done = 1, at = ?4 WHERE bucket = ?1 AND key = ?2 AND value IS ?3",
     };
     change.execute(settled, params![bucket, key, value, change.at])?;
     Ok(())
@@ -202,8 +204,9 @@ pub fn highest_sequence(connection: &Connection, node: &str) -> Result<u64, Erro
     Ok(highest.unwrap_or(0))
 }
 
-/// Drops the rows of a node that is gone.
+/// Drops the rows of a node that is gone, but for the one that has its highest sequence.
 pub fn forget_node(change: &Change<'_>, node: &str) -> Result<(), Error> {
-    change.execute("DELETE FROM sent WHERE node = ?1 AND done = 1", [node])?;
+    let sql = "DELETE FROM sent WHERE node = ?1 AND done = 1 AND bucket <> ?2";
+    change.execute(sql, params![node, Bucket::Declarations.name()])?;
     Ok(())
 }
