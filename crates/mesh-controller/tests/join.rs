@@ -7,7 +7,7 @@ mod support;
 use mesh_controller::store::{identity, nodes, sent};
 use mesh_daemon::exit::Exit;
 use mesh_model::join::Answer;
-use mesh_model::node_record::NodeRecord;
+use mesh_model::node_record::{NodeRecord, Recovery};
 use mesh_model::signed::{Envelope, PayloadType};
 use mesh_testing::wait;
 use serde_json::Value;
@@ -51,7 +51,12 @@ fn j14_a_node_joins_right_after_its_token_was_issued_and_is_let_in() {
     assert_eq!((keys.epoch, keys.arch.as_deref()), (2, Some("x86_64")));
     assert!(nodes::get(mesh.store().inventory(), "attic").unwrap().is_some());
 
-    // Its record is on the bus, signed.
+    // Its record is on the bus, signed, once the operator has decided who can open second copies.
+    assert!(sent::get(mesh.store().inventory(), sent::Bucket::Nodes, "attic").unwrap().is_none());
+    let mut store = mesh.store();
+    let change = store.change_identity(&support::act("operator key set none")).unwrap();
+    identity::set_recovery(&change, &Recovery::None).unwrap();
+    change.commit().unwrap();
     let record: NodeRecord = wait::until("the record of epoch 2", WAIT, || {
         let store = mesh.store();
         let sent =
