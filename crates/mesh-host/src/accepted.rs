@@ -66,12 +66,15 @@ pub fn merge(mut apply: Apply, stored: Option<Apply>) -> Apply {
 /// Wipes values from the stored copy, since the vault refused them; returns when that lasts.
 pub fn wipe(site: &Site, own: &XKey, values: &BTreeMap<String, Vec<String>>) -> io::Result<()> {
     let Some(mut apply) = load(site, own)? else { return Ok(()) };
+    let mut has_any = false;
     for (module, keys) in values {
         if let Some(ModuleValues::Given(given)) = apply.values.get_mut(module) {
+            has_any |= given.keys().any(|key| keys.contains(key));
             given.retain(|key, _| !keys.contains(key));
         }
     }
-    store(site, own, &apply)
+    // The client says it again with each refusal.
+    if has_any { store(site, own, &apply) } else { Ok(()) }
 }
 
 /// Remembers that the request of these bytes was applied, and nothing of it failed.

@@ -174,11 +174,15 @@ impl Client {
                 ask.refusals = ask.refusals.saturating_add(1);
                 ask.last.clone_from(&words);
                 ask.why = Some(why);
-                let dropped = drop && ask.held.take().is_some();
+                let was_held = drop && ask.held.take().is_some();
                 let key = format!("{}:{}", asked.1, asked.2);
                 let line = format!("{key} of {}: {words}", asked.0);
                 self.notice(Level::Warn, Topic::Verb, &key, &line);
-                if dropped {
+                if was_held {
+                    self.forget_done(&asked.0);
+                }
+                // Said with each refusal: the host may have been away the last time, or this program.
+                if drop {
                     self.drop_copy(&asked.0, &key);
                 }
             }
@@ -216,8 +220,8 @@ impl Client {
         self.notice(Level::Warn, Topic::Verb, &verb, &format!("{verb}: {words}; asking again"));
     }
 
-    /// The vault refused what the host has a copy of: it is wiped there, and not remembered here.
-    fn drop_copy(&mut self, module: &str, key: &str) {
+    /// What was applied of a module had a value that is refused now.
+    fn forget_done(&mut self, module: &str) {
         if self.only_looks() {
             return;
         }
@@ -226,6 +230,13 @@ impl Client {
         }
         if let Some(module) = self.modules.get_mut(module) {
             module.with_host = None;
+        }
+    }
+
+    /// The vault refused what the host may have a copy of: it is wiped there.
+    fn drop_copy(&mut self, module: &str, key: &str) {
+        if self.only_looks() {
+            return;
         }
         let request = Request::Drop(BTreeMap::from([(module.to_owned(), vec![key.to_owned()])]));
         let memory = Some(self.settings.memory.to_text());
