@@ -18,6 +18,18 @@ pub(super) fn next(opening: &Opening, view: &View<'_>) -> Decided {
             let text = format!("{} was opened and reads back otherwise", view.target.name);
             return Err(failed(Failure::Failed(text)));
         }
+        // In our own table nobody else opens anything; a rule of the machine's own firewall may be a person's.
+        let is_ours = fact.firewall == "nftables"
+            || view.record().is_some_and(|record| record.claim == Claim::Made)
+            || view.memory.intents.contains_key(view.target);
+        if let Some(theirs) = fact.from.as_ref().filter(|_| !is_ours) {
+            return Err(failed(Failure::Failed(format!(
+                "{} lets {} in {} by a rule that this host did not make: declare it as it is, or remove the rule",
+                fact.firewall,
+                view.target.name,
+                words(theirs)
+            ))));
+        }
         let step = OpeningStep::Open { name: view.target.name.clone(), from };
         return Ok(Move::Do(Step::Opening(step), verdict));
     }
@@ -86,13 +98,6 @@ fn verdict(from: &BTreeSet<String>, view: &View<'_>) -> Verdict {
         Some(Written::Opening { from: recorded, .. }) => recorded == from,
         _ => false,
     };
-    let words = |from: &BTreeSet<String>| {
-        if from.is_empty() {
-            "open".to_owned()
-        } else {
-            format!("from {}", Vec::from_iter(from.clone()).join(", "))
-        }
-    };
     let verdict = match before {
         None if put_back => {
             Verdict::new(Outcome::Corrected(Drift::Gone), "it had been closed on the machine")
@@ -105,4 +110,12 @@ fn verdict(from: &BTreeSet<String>, view: &View<'_>) -> Verdict {
         Some(_) => Verdict::plain(Outcome::Updated),
     };
     verdict.moved(before.map(words), words(from))
+}
+
+fn words(from: &BTreeSet<String>) -> String {
+    if from.is_empty() {
+        "open".to_owned()
+    } else {
+        format!("from {}", Vec::from_iter(from.clone()).join(", "))
+    }
 }

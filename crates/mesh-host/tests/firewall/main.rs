@@ -171,3 +171,21 @@ fn what_is_closed_is_opened_again_unless_the_bus_is_reached_anew() {
     let answer = mesh_host::session::confirm(&Site::beside(lab.0.path()), 1);
     assert!(answer.is_ok() && !script.exists(), "{answer:?}");
 }
+
+#[test]
+fn with_ufw_a_persons_rule_for_the_port_is_named_and_stays() {
+    assert_eq!(firewall(), "ufw");
+    let lab = Lab::new();
+    say(&["ufw", "allow", "2222/tcp"]);
+    let narrower = r#"{"id":"ssh","type":"opening","port":2222,"from":["10.0.0.0/8"]}"#;
+    let outcomes = lab.apply(&[narrower]);
+    assert!(
+        outcomes[0].word == Word::Failed
+            && outcomes[0].cause.contains("by a rule that this host did not make"),
+        "{outcomes:?}"
+    );
+    assert!(say(&["ufw", "show", "added"]).contains("allow 2222/tcp"));
+    lab.apply(&[]);
+    assert!(say(&["ufw", "show", "added"]).contains("allow 2222/tcp"));
+    say(&["ufw", "--force", "delete", "allow", "2222/tcp"]);
+}
