@@ -100,15 +100,6 @@ const GRAMMAR: Grammar = Grammar {
     defaults: &[("--watch", "2s")],
 };
 
-/// The version, and the commit where build.rs knew it.
-fn version() -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    match option_env!("MESH_PROVISIONER_COMMIT") {
-        Some(commit) => format!("mesh-provisioner {version} ({commit})\n"),
-        None => format!("mesh-provisioner {version}\n"),
-    }
-}
-
 /// Runs the command that `arguments` name; returns how it ended.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let arguments = match GRAMMAR.parse::<Arguments>(arguments) {
@@ -116,7 +107,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
         Err(early) => return end(early),
     };
     if arguments.version {
-        return print(&version());
+        return print(&mesh_daemon::version("mesh-provisioner"));
     }
     arguments.color.choose();
     match arguments.command {
@@ -138,7 +129,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
 fn end(early: Early) -> Exit {
     match early {
         Early::Help(text) => print(&text),
-        Early::Version => print(&version()),
+        Early::Version => print(&mesh_daemon::version("mesh-provisioner")),
         // A person who types the name alone wants to know what there is. A unit file that does is wrong.
         Early::NoCommand(help) if std::io::stdout().is_terminal() => print(&help),
         Early::NoCommand(_) => {

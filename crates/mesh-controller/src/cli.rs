@@ -127,14 +127,6 @@ const GRAMMAR: Grammar = Grammar {
     defaults: &[],
 };
 
-fn version() -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    match option_env!("MESH_PROVISIONER_COMMIT") {
-        Some(commit) => format!("{PROGRAM} {version} ({commit})\n"),
-        None => format!("{PROGRAM} {version} (development build)\n"),
-    }
-}
-
 /// Runs the command that `arguments` name; returns how it ended.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let arguments = match GRAMMAR.parse::<Arguments>(arguments) {
@@ -142,7 +134,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
         Err(early) => return end(early),
     };
     if arguments.version {
-        return print(&version());
+        return print(&mesh_daemon::version(PROGRAM));
     }
     arguments.color.choose();
     arguments.command.run()
@@ -184,7 +176,7 @@ impl Command {
 fn end(early: Early) -> Exit {
     match early {
         Early::Help(text) => print(&text),
-        Early::Version => print(&version()),
+        Early::Version => print(&mesh_daemon::version(PROGRAM)),
         Early::NoCommand(help) if std::io::stdout().is_terminal() => print(&help),
         Early::NoCommand(_) => {
             complain(&format!("no command is given: see {PROGRAM} --help"));

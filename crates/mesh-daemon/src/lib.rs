@@ -14,3 +14,6 @@ pub mod status;
 pub mod table;
 pub mod terminal;
 pub mod time;
+mod version;
+
+pub use version::version;

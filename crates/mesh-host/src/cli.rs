@@ -103,7 +103,7 @@ fn command(arguments: impl Iterator<Item = OsString>) -> Result<Command, Exit> {
     };
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match Arguments::from_args(&["mesh-host"], &arguments) {
-        Ok(Arguments { version: true, .. }) => Err(print(&version())),
+        Ok(Arguments { version: true, .. }) => Err(print(&mesh_daemon::version("mesh-host"))),
         Ok(Arguments { command: Some(command), .. }) => Ok(command),
         Ok(Arguments { command: None, .. }) => {
             complain("no command: see mesh-host --help");
@@ -125,10 +125,6 @@ fn split(argument: String) -> Vec<String> {
         _ if argument == "-h" => vec!["--help".to_owned()],
         _ => vec![argument],
     }
-}
-
-fn version() -> String {
-    format!("mesh-host {}\n", env!("CARGO_PKG_VERSION"))
 }
 
 fn site(root: Option<&PathBuf>) -> Site {

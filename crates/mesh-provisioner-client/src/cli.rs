@@ -86,7 +86,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Err(early) => return end(early).into(),
     };
     if arguments.version {
-        return print(&version()).into();
+        return print(&mesh_daemon::version(PROGRAM)).into();
     }
     match arguments.command {
         Command::Serve(serve) => serve.run(&environment).into(),
@@ -99,22 +99,14 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Status(status) => status.run().into(),
         Command::Health(health) => health.run().into(),
         Command::Completion(completion) => completion.run().into(),
-        Command::Version(_) => print(&version()).into(),
-    }
-}
-
-fn version() -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    match option_env!("MESH_PROVISIONER_COMMIT") {
-        Some(commit) => format!("{PROGRAM} {version} ({commit})\n"),
-        None => format!("{PROGRAM} {version} (development build)\n"),
+        Command::Version(_) => print(&mesh_daemon::version(PROGRAM)).into(),
     }
 }
 
 fn end(early: Early) -> Exit {
     match early {
         Early::Help(text) => print(&text),
-        Early::Version => print(&version()),
+        Early::Version => print(&mesh_daemon::version(PROGRAM)),
         Early::NoCommand(help) if std::io::stdout().is_terminal() => print(&help),
         Early::NoCommand(_) => {
             complain(&format!("no command is given: {PROGRAM} serve is the one for a unit"));

@@ -80,14 +80,6 @@ const GRAMMAR: Grammar = Grammar {
     defaults: &[],
 };
 
-fn version() -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    match option_env!("MESH_PROVISIONER_COMMIT") {
-        Some(commit) => format!("{PROGRAM} {version} ({commit})\n"),
-        None => format!("{PROGRAM} {version} (development build)\n"),
-    }
-}
-
 /// Runs the command that `arguments` name; returns how it ended.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let arguments = match GRAMMAR.parse::<Arguments>(arguments) {
@@ -95,7 +87,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
         Err(early) => return end(early),
     };
     if arguments.version {
-        return print(&version());
+        return print(&mesh_daemon::version(PROGRAM));
     }
     match arguments.command {
         Command::Serve(serve) => serve.run(&environment),
@@ -104,7 +96,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
         Command::Check(check) => check.run(&environment),
         Command::Status(status) => status.run(&environment),
         Command::Health(health) => health.run(&environment),
-        Command::Version(Version {}) => print(&version()),
+        Command::Version(Version {}) => print(&mesh_daemon::version(PROGRAM)),
     }
 }
 
@@ -112,7 +104,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
 fn end(early: Early) -> Exit {
     match early {
         Early::Help(text) => print(&text),
-        Early::Version => print(&version()),
+        Early::Version => print(&mesh_daemon::version(PROGRAM)),
         // A person who types the name alone wants to know what there is. A unit file that does is wrong.
         Early::NoCommand(help) if std::io::stdout().is_terminal() => print(&help),
         Early::NoCommand(_) => {

@@ -1,16 +1,19 @@
-//! Tells the program which commit it is built from, for `--version`.
+//! Tells the programs which commit they are built from, for `--version`.
 //!
 //! `MESH_PROVISIONER_COMMIT` says it for a build from a package's sources; otherwise git does; without either,
-//! `--version` has the version alone. No time and no path goes in, so the same commit always gives the same program.
+//! `--version` has the version alone. No time and no path goes in, so the same commit always gives the same programs.
 
 use std::env;
 use std::path::Path;
 use std::process::Command;
 
+/// The top of the sources, from this crate's folder, where Cargo runs this.
+const TOP: &str = "../..";
+
 fn main() {
     println!("cargo::rerun-if-env-changed=MESH_PROVISIONER_COMMIT");
-    for path in ["src", "crates", "build.rs", "Cargo.toml", "Cargo.lock"] {
-        println!("cargo::rerun-if-changed={path}");
+    for path in ["src", "crates", "Cargo.toml", "Cargo.lock"] {
+        println!("cargo::rerun-if-changed={TOP}/{path}");
     }
     let said = env::var("MESH_PROVISIONER_COMMIT").ok();
     if let Some(commit) = said.or_else(of_git).filter(|commit| is_plain(commit)) {
@@ -21,7 +24,7 @@ fn main() {
 /// The commit that is checked out, with `-dirty` behind it if files differ from it.
 fn of_git() -> Option<String> {
     // A repository further up is somebody else's, who keeps a copy of these sources.
-    if !Path::new(".git").exists() {
+    if !Path::new(TOP).join(".git").exists() {
         return None;
     }
     // Changes with every commit and checkout, wherever a work tree keeps it.
