@@ -12,7 +12,7 @@ mod signed;
 mod status;
 mod topic;
 
-pub use known::{Change, Declared, Known, Needs, Published};
+pub use known::{Change, Declared, Known, MOST_UNDECLARED, Needs, Published};
 pub use status::{Counters, Reading, Status};
 
 use crate::holdings::{Holdings, List};
@@ -394,7 +394,10 @@ impl Vault {
                     self.follows[bucket as usize].asked(number);
                 }
                 Step::Entry(entry) => match self.known.on_entry(bucket, &entry) {
-                    Ok(change) => self.changed(change),
+                    Ok(change) => {
+                        self.read_again_by(&change, now);
+                        self.changed(change);
+                    }
                     Err(why) => {
                         self.counters.unbelieved += 1;
                         let text = format!("{} {:?} does not count: {why}", bucket.name(), entry.key);
@@ -436,7 +439,7 @@ impl Vault {
     fn changed(&mut self, change: Change) {
         match change {
             Change::None => return,
-            Change::Rights => {}
+            Change::Rights | Change::Declared(_) => {}
             Change::Applied(node, module) => {
                 let of = |place: &&Place| place.node == node && place.module == module;
                 // The places of one module stand together.

@@ -20,6 +20,15 @@ use mesh_model::standing::{Applied, Revision};
 use mesh_service::follow::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// How many modules of a node that are not declared may say what they have applied: a node writes there what it likes,
+/// and a declaration may come behind what it declares.
+pub const MOST_UNDECLARED: usize = 64;
+
+/// How many secrets a module may say that it has applied, and how long their names may be in all, in bytes. An assignment
+/// of the largest size has fewer.
+const MOST_APPLIED: usize = 16 * 1024;
+const LONGEST_APPLIED: usize = 512 * 1024;
+
 /// What is known of the mesh.
 #[derive(Debug)]
 pub struct Known {
@@ -30,6 +39,8 @@ pub struct Known {
     declared: BTreeMap<String, Declared>,
     assigned: BTreeMap<(String, String), Assigned>,
     applied: BTreeMap<(String, String), BTreeMap<String, u64>>,
+    /// Nodes of whose undeclared modules some were left out.
+    left_out: BTreeSet<String>,
     revisions: BTreeMap<Place, Published>,
     /// What was seen of each node, as the store remembers it.
     pub seen: BTreeMap<String, Seen>,
@@ -78,6 +89,8 @@ pub enum Change {
     None,
     /// Who may have what.
     Rights,
+    /// Who may have what on a node, by its newer declaration.
+    Declared(String),
     /// What a module has applied.
     Applied(String, String),
     /// A revision in the bucket.
@@ -107,6 +120,7 @@ impl Known {
             declared: BTreeMap::new(),
             assigned: BTreeMap::new(),
             applied: BTreeMap::new(),
+            left_out: BTreeSet::new(),
             revisions: BTreeMap::new(),
             seen,
             unsaved: BTreeSet::new(),
@@ -153,6 +167,20 @@ impl Known {
     pub fn applied(&self, node: &str, module: &str, name: &str) -> u64 {
         let secrets = self.applied.get(&(node.to_owned(), module.to_owned()));
         secrets.and_then(|secrets| secrets.get(name)).copied().unwrap_or(0)
+    }
+
+    /// Of how many modules it is known what they have applied.
+    pub fn applied_modules(&self) -> usize {
+        self.applied.len()
+    }
+
+    /// Whether a node whose modules were left out has a new declaration: what its modules have applied is to be read
+    /// again. It says so once.
+    pub fn is_to_be_read_again(&mut self, change: &Change) -> bool {
+        match change {
+            Change::Declared(node) => self.left_out.remove(node),
+            _ => false,
+        }
     }
 
     /// What the bucket says of a revision.
@@ -238,8 +266,8 @@ impl Known {
         self.mesh = Some(declaration.mesh);
         let modules = declaration.modules.into_iter().map(|part| (part.module, part.assignment)).collect();
         let declared = Declared { sequence: declaration.sequence, vault: declaration.vault, modules };
-        self.declared.insert(node, declared);
-        Ok(Change::Rights)
+        self.declared.insert(node.clone(), declared);
+        Ok(Change::Declared(node))
     }
 
     fn on_node(&mut self, entry: &Entry) -> Result<Change, String> {
@@ -306,12 +334,31 @@ impl Known {
                 Err(_) => return Change::None,
             },
         };
+        let of = (node, module);
         if secrets.is_empty() {
-            self.applied.remove(&(node.clone(), module.clone()));
+            self.applied.remove(&of);
+        } else if secrets.len() > MOST_APPLIED
+            || secrets.keys().map(String::len).sum::<usize>() > LONGEST_APPLIED
+        {
+            return Change::None;
+        } else if self.applied.contains_key(&of) || self.is_declared(&of) || self.has_room(&of.0) {
+            self.applied.insert(of.clone(), secrets);
         } else {
-            self.applied.insert((node.clone(), module.clone()), secrets);
+            self.left_out.insert(of.0);
+            return Change::None;
         }
-        Change::Applied(node, module)
+        Change::Applied(of.0, of.1)
+    }
+
+    fn is_declared(&self, (node, module): &(String, String)) -> bool {
+        self.declared.get(node).is_some_and(|declared| declared.modules.contains_key(module))
+    }
+
+    /// Whether one more module of a node that is not declared may be known.
+    fn has_room(&self, node: &str) -> bool {
+        let from = (node.to_owned(), String::new());
+        let of_node = self.applied.range(from..).map(|(of, _)| of).take_while(|(of, _)| of == node);
+        of_node.filter(|of| !self.is_declared(of)).count() < MOST_UNDECLARED
     }
 
     fn on_revision(&mut self, entry: &Entry) -> Change {

@@ -2,7 +2,8 @@
 
 use super::others::Duty;
 use super::topic::Topic;
-use super::{Call, Vault};
+use super::{Call, Change, Vault};
+use crate::wire::Bucket;
 use log::Level;
 use mesh_runtime::Action;
 use mesh_service::backoff::Backoff;
@@ -194,6 +195,14 @@ impl Vault {
                 self.connect();
             }
             _ => {}
+        }
+    }
+
+    /// Reads again what was left out, if a declaration may have made it count.
+    pub(super) fn read_again_by(&mut self, change: &Change, now: Duration) {
+        if self.known.is_to_be_read_again(change) {
+            let steps = self.follows[Bucket::Applied as usize].relist(now);
+            self.follow(Bucket::Applied, steps, now);
         }
     }
 }

@@ -6,7 +6,7 @@ mod support;
 
 use mesh_model::keys::SealingKey;
 use mesh_service::follow::Entry;
-use mesh_vault::machine::{Known, Needs};
+use mesh_vault::machine::{Change, Known, MOST_UNDECLARED, Needs};
 use mesh_vault::wire::Bucket;
 use nkeys::XKey;
 use serde_json::json;
@@ -28,9 +28,13 @@ impl Bench {
     }
 
     fn put(&mut self, bucket: Bucket, key: &str, value: Option<Vec<u8>>) -> Result<(), String> {
+        self.entry(bucket, key, value).map(drop)
+    }
+
+    fn entry(&mut self, bucket: Bucket, key: &str, value: Option<Vec<u8>>) -> Result<Change, String> {
         self.sequence += 1;
         let entry = Entry { key: key.to_owned(), value, revision: self.sequence, header_fault: None };
-        self.known.on_entry(bucket, &entry).map(drop)
+        self.known.on_entry(bucket, &entry)
     }
 
     fn node(&mut self, value: Vec<u8>) -> Result<(), String> {
@@ -147,12 +151,50 @@ fn a_lower_epoch_and_a_new_key_within_one_are_not_believed() {
     assert_eq!(bench.known.seen["attic"].epoch, 2);
 }
 
+fn applied(secrets: &serde_json::Value) -> Vec<u8> {
+    let digest = mesh_model::digest::Digest::of(b"x");
+    let applied = json!({"version": "1", "sequence": 1, "assignment": digest, "settings": digest, "resources": 0, "changed": 0, "needs": 1, "secrets": secrets});
+    applied.to_string().into_bytes()
+}
+
+/// A node writes what it likes below its own name: what is kept of it has a bound, and none of it is in the way of what is
+/// declared, on this node or another.
+#[test]
+fn what_undeclared_modules_have_applied_is_kept_within_a_bound() {
+    let mut bench = Bench::new();
+    for number in 0..10 * MOST_UNDECLARED {
+        bench.put(Bucket::Applied, &format!("attic.junk-{number}"), Some(applied(&json!({"a": 1})))).unwrap();
+    }
+    assert_eq!(bench.known.applied_modules(), MOST_UNDECLARED);
+    let key = "attic.web";
+    bench.put(Bucket::Applied, key, Some(applied(&json!({"a": 3})))).unwrap();
+    assert_eq!(bench.known.applied("attic", "web", "a"), 0);
+    bench.put(Bucket::Applied, "cellar.web", Some(applied(&json!({"a": 4})))).unwrap();
+    assert_eq!(bench.known.applied("cellar", "web", "a"), 4);
+
+    // The declaration may come behind it: then everything is read again, once.
+    bench.controller.assign("attic", "web", &json!([made("a", "hex")]));
+    let declaration = bench.controller.declare("attic");
+    let change = bench.entry(Bucket::Declarations, "attic", Some(declaration)).unwrap();
+    assert!(bench.known.is_to_be_read_again(&change) && !bench.known.is_to_be_read_again(&change));
+    bench.put(Bucket::Applied, key, Some(applied(&json!({"a": 3})))).unwrap();
+    assert_eq!(bench.known.applied("attic", "web", "a"), 3);
+    // What goes makes room.
+    bench.put(Bucket::Applied, "attic.junk-0", None).unwrap();
+    bench.put(Bucket::Applied, "attic.junk-1000", Some(applied(&json!({"a": 7})))).unwrap();
+    assert_eq!(bench.known.applied("attic", "junk-1000", "a"), 7);
+    assert_eq!(bench.known.applied_modules(), MOST_UNDECLARED + 2);
+
+    // One that names more secrets than an assignment can have is no record; the last good one stays.
+    let many: serde_json::Map<_, _> = (0..20_000).map(|number| (number.to_string(), json!(1))).collect();
+    bench.put(Bucket::Applied, key, Some(applied(&many.into()))).unwrap();
+    assert_eq!(bench.known.applied("attic", "web", "a"), 3);
+}
+
 #[test]
 fn a_foreign_value_in_a_bucket_leaves_the_last_good_one() {
     let mut bench = Bench::new();
-    let digest = mesh_model::digest::Digest::of(b"x");
-    let applied = json!({"version": "1", "sequence": 1, "assignment": digest, "settings": digest, "resources": 0, "changed": 0, "needs": 1, "secrets": {"a": 3}});
-    bench.put(Bucket::Applied, "attic.web", Some(applied.to_string().into_bytes())).unwrap();
+    bench.put(Bucket::Applied, "attic.web", Some(applied(&json!({"a": 3})))).unwrap();
     bench.put(Bucket::Applied, "attic.web", Some(b"[]".to_vec())).unwrap();
     assert_eq!(bench.known.applied("attic", "web", "a"), 3);
     bench.put(Bucket::Applied, "attic.web", None).unwrap();
