@@ -151,7 +151,7 @@ complete -c mesh-controller -n '__fish_seen_subcommand_from token; and __fish_se
 complete -c mesh-controller -n __fish_use_subcommand -a broker -d 'say where the bus is and whether it has the newest accounts; or, as broker users, write those'
 complete -c mesh-controller -n '__fish_seen_subcommand_from broker' -l out -r -F -d 'users: the file, replaced as a whole [stdout]'
 complete -c mesh-controller -n '__fish_seen_subcommand_from broker' -l keys -r -F -d 'users: a folder for the seeds of administrator, controller, reader, seat and vault; missing ones are made, 0600'
-complete -c mesh-controller -n '__fish_seen_subcommand_from broker' -l replace -d 'users: take other keys than those that are known; programs with the old ones are no longer let in'
+complete -c mesh-controller -n '__fish_seen_subcommand_from broker' -l replace -d 'users: take other keys than those that are known, and lock out whom the store does not know'
 complete -c mesh-controller -n '__fish_seen_subcommand_from broker' -l server -r -F -d 'the buss servers: URLs, comma-separated [NATS_URL; nats://127.0.0.1:4222]'
 complete -c mesh-controller -n '__fish_seen_subcommand_from broker' -l creds -r -F -d 'a file with a users JWT and seed [NATS_CREDS]'
 complete -c mesh-controller -n '__fish_seen_subcommand_from broker' -l nkey -r -F -d 'a file with a users seed [NATS_NKEY]'

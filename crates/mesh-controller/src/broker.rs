@@ -54,8 +54,7 @@ pub fn users(
         }
     }
     let accounts = gather::accounts(store, signer, act.at)?;
-    let missing = users::Role::ALL.into_iter().filter(|role| !accounts.roles.contains_key(role));
-    let missing = missing.map(users::Role::name).collect();
+    let missing = accounts.missing();
     let body = accounts.body().map_err(|why| Error::Unfit(why.to_string()))?;
     Ok(Made { text: gather::file(&body, signer)?, users: body.users(), seeds, missing })
 }

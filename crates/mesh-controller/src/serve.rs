@@ -15,6 +15,7 @@ pub mod loader;
 pub mod machine;
 pub mod mirror;
 pub mod reads;
+pub mod reports;
 pub mod task;
 pub mod wire;
 pub mod work;

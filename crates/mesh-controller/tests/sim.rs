@@ -374,7 +374,14 @@ impl World {
             done: row.done,
         };
         let digest = Digest::of(b"");
-        let users = UsersFile { generation: 1, digest, text: "users: []".into(), users: 1 };
+        let users = UsersFile {
+            generation: 1,
+            digest,
+            text: "users: []".into(),
+            users: 1,
+            missing: Vec::new(),
+            gone: BTreeSet::new(),
+        };
         Picture {
             only: None,
             values: self.rows.iter().map(value).collect(),

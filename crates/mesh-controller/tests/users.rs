@@ -114,9 +114,12 @@ fn b01_fifty_accounts_in_a_second_take_one_or_two_reloads() {
     let before = reloads();
     let added = nodes(50);
     let mut store = mesh.store();
+    let from = Instant::now();
     for one in added.chunks(1) {
         register(&mut store, one);
     }
+    // Where the disk is slow, fifty transactions take more than the second: the store is looked at every 250 ms.
+    let looks = usize::try_from(from.elapsed().as_millis() / 250).unwrap();
     for (node, machine) in &added {
         wait::until(&format!("{node} to be let in"), Duration::from_secs(5), || {
             try_connect(&mesh.server, &machine.bus, &format!("_INBOX_mesh.node.{node}")).map(drop)
@@ -124,7 +127,7 @@ fn b01_fifty_accounts_in_a_second_take_one_or_two_reloads() {
     }
     let took = reloads() - before;
     println!("50 accounts took {took} reloads");
-    assert!((1..=3).contains(&took), "{took}");
+    assert!((1..=2 + looks).contains(&took), "{took} reloads, {looks} looks");
     assert_eq!(serving.stop(), Exit::Done);
 }
 

@@ -5,6 +5,7 @@ pub mod backoff;
 pub mod errors;
 pub mod follow;
 pub mod identity;
+pub mod inboxes;
 pub mod json;
 pub mod log_limit;
 pub mod reply_guard;

@@ -29,6 +29,7 @@ use mesh_model::standing::Revision;
 use mesh_runtime::{Action, Event, Subscription};
 use mesh_service::follow::{Follow, Step};
 use mesh_service::identity::Identity;
+use mesh_service::inboxes::Inboxes;
 use mesh_service::log_limit::LogLimiter;
 use mesh_service::services::Work as Worked;
 use others::Duty;
@@ -122,9 +123,7 @@ enum Asked {
 pub struct Vault {
     settings: Settings,
     link: LinkState,
-    /// How many connections were asked for, and which of them is up.
-    attempts: u64,
-    connection: u64,
+    inboxes: Inboxes,
     duty: Duty,
     /// When to connect again so that the subscriptions are those of the duty.
     reconnect: Option<Duration>,
@@ -132,8 +131,6 @@ pub struct Vault {
     ask_others: Option<Duration>,
     /// Whether the subscriptions of the connection that is up are those of the duty.
     listens: bool,
-    /// The last connection whose inbox something came to.
-    heard: u64,
     denied_subscriptions: BTreeSet<String>,
     known: Known,
     holdings: Holdings,
@@ -180,13 +177,11 @@ impl Vault {
                 attempts: 0,
                 why: "no attempt was made yet".to_owned(),
             },
-            attempts: 0,
-            connection: 0,
+            inboxes: Inboxes::new(format!("{INBOX}.{}", settings.inbox)),
             duty: Duty::Looking { until: None },
             reconnect: None,
             ask_others: None,
             listens: false,
-            heard: 0,
             denied_subscriptions: BTreeSet::new(),
             known,
             holdings,
@@ -237,12 +232,8 @@ impl Vault {
             Event::MaxPayload(bytes) => self.link.set_max_payload(bytes),
             Event::LameDuck => self.lame_duck(now),
             Event::Request { subject, reply, body, .. } => self.on_request(&subject, reply, &body, now),
-            Event::Reply { call, no_responders, body, .. } => {
-                self.heard = self.connection;
-                self.on_reply(call, no_responders, &body, now);
-            }
+            Event::Reply { call, no_responders, body, .. } => self.on_reply(call, no_responders, &body, now),
             Event::Delivery(delivery) => {
-                self.heard = self.connection;
                 if let Some(follow) = self.follows.get_mut(delivery.place) {
                     let reply = delivery.reply.as_deref();
                     let steps =
@@ -314,18 +305,12 @@ impl Vault {
         Verb::ALL.into_iter().map(verb).chain(monitored.map(monitoring)).collect()
     }
 
-    /// What the subjects of replies begin with, on the next connection. Each has an inbox of its own, so that the
-    /// consumers of the one before find no listener and are gone.
+    /// What the subjects of replies begin with, on the next connection.
     pub fn inbox(&self) -> String {
-        self.inbox_of(self.attempts)
-    }
-
-    fn inbox_of(&self, connection: u64) -> String {
-        format!("{INBOX}.{}-{connection}", self.settings.inbox)
+        self.inboxes.next()
     }
 
     fn connect(&mut self) {
-        self.attempts += 1;
         self.actions.push(Action::Connect);
     }
 
@@ -371,7 +356,7 @@ impl Vault {
         self.last_call += 1;
         let number = self.last_call;
         let subject = message.subject.clone();
-        let reply = Some(format!("{}.{number}", self.inbox_of(self.connection)));
+        let reply = Some(format!("{}.{number}", self.inboxes.current()));
         self.calls.insert(number, Sent { call, due: now + CALL_TIMEOUT, subject });
         self.actions.push(Action::Send(Outgoing { reply, ..message }));
         number
@@ -576,10 +561,6 @@ impl Vault {
         for number in overdue {
             match self.calls.remove(&number).map(|sent| sent.call) {
                 Some(Call::Write(place, revision)) => self.written(place, revision, None, now),
-                // Answers may not reach us: the connection may have been asked for twice, and have the other inbox.
-                Some(Call::Follow(_)) if self.link.is_up() && self.heard != self.connection => {
-                    self.reconnect.get_or_insert(now);
-                }
                 _ => {}
             }
         }

@@ -1,6 +1,6 @@
 //! Who may be on the bus, as the store has it.
 
-use crate::broker::users::{Accounts, Body, ModuleAccount, Role};
+use crate::broker::users::{self, Accounts, Body, ModuleAccount, Role};
 use crate::identity::Signer;
 use crate::store::{Error, Moment, Store, identity, inventory, nodes, time_of};
 use mesh_daemon::time::rfc3339;
@@ -55,6 +55,21 @@ pub fn accounts(store: &Store, signer: &Signer, at: Moment) -> Result<Accounts, 
     let provides = manifests.iter().filter(|(_, manifest)| !manifest.provides.is_empty());
     accounts.providers = provides.map(|(name, _)| name.clone()).collect();
     Ok(accounts)
+}
+
+/// The accounts that the store once had and has no more, by their names in the file: nodes that were removed, and
+/// modules that lost theirs.
+pub fn gone(store: &Store) -> Result<BTreeSet<String>, Error> {
+    let known: BTreeSet<String> = nodes::all(store.inventory())?.into_iter().map(|node| node.name).collect();
+    let had = identity::all_that_joined(store.identity())?;
+    let mut gone: BTreeSet<String> =
+        had.into_iter().filter(|node| !known.contains(node)).map(|node| users::node_name(&node)).collect();
+    for account in identity::accounts(store.identity())? {
+        if !account.node.is_empty() {
+            gone.insert(users::module_name(&account.node, &account.module));
+        }
+    }
+    Ok(gone)
 }
 
 /// The file of users without its last user.

@@ -8,7 +8,7 @@ use mesh_model::digest::Digest;
 use mesh_model::keys::BusKey;
 use mesh_model::name;
 use mesh_model::rights::{Group, ModuleBus, Rights};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
 /// A program or a person that a mesh has once.
@@ -123,17 +123,22 @@ impl Accounts {
         for (node, key) in &self.nodes {
             let rights = Rights::of_node(node, &self.providers)
                 .unwrap_or_else(|why| unreachable!("the name of a node that joined: {why}"));
-            text.user(format!("node {node}"), key, &rights)?;
+            text.user(node_name(node), key, &rights)?;
         }
         for ((node, module), account) in &self.modules {
             let ModuleAccount { key, emits, consumes, provides } = account;
             let bus = ModuleBus { emits, consumes, provides: *provides };
-            text.user(format!("module {module} on {node}"), key, &Rights::of_module(node, module, &bus))?;
+            text.user(module_name(node, module), key, &Rights::of_module(node, module, &bus))?;
         }
         for (day, key) in &self.joiners {
             text.user(format!("joiner of {day}"), key, &Rights::of_joiner())?;
         }
         Ok(Body { digest: Digest::of(text.text.as_bytes()), users: text.seen.len() + 1, text: text.text })
+    }
+
+    /// The roles that have no key yet: their programs cannot be on the bus.
+    pub fn missing(&self) -> Vec<&'static str> {
+        Role::ALL.into_iter().filter(|role| !self.roles.contains_key(role)).map(Role::name).collect()
     }
 
     fn rights(&self, role: Role) -> Rights {
@@ -149,6 +154,42 @@ impl Accounts {
             Role::Vault => Rights::of_vault(),
         }
     }
+}
+
+/// What the file calls the account of a node.
+pub fn node_name(node: &str) -> String {
+    format!("node {node}")
+}
+
+/// What the file calls the account of a module.
+pub fn module_name(node: &str, module: &str) -> String {
+    format!("module {module} on {node}")
+}
+
+/// Who would be locked out by replacing a file: the roles, nodes and modules of the old one that the new one does not have.
+/// `gone` are those that are to go. Who joins has a new account each day, and the sentinel another one in each file.
+pub fn locked_out<'a>(old: &'a str, new: &str, gone: &BTreeSet<String>) -> Vec<&'a str> {
+    let stays: BTreeSet<&str> = names(new).collect();
+    let leaves = |name: &str| {
+        let node =
+            name.strip_prefix("module ").and_then(|rest| rest.split_once(" on ")).map(|(_, node)| node);
+        gone.contains(name) || node.is_some_and(|node| gone.contains(&node_name(node)))
+    };
+    let counts =
+        |name: &str| Role::of(name).is_some() || name.starts_with("node ") || name.starts_with("module ");
+    names(old).filter(|name| counts(name) && !stays.contains(name) && !leaves(name)).collect()
+}
+
+/// The names of the users of a file: the comments in front of them.
+fn names(file: &str) -> impl Iterator<Item = &str> {
+    let lines: Vec<&str> = file.lines().map(str::trim).collect();
+    let is_user = |lines: &[&str]| lines[1] == "{" && lines[2].starts_with("nkey:");
+    let found: Vec<&str> = lines
+        .windows(3)
+        .filter(|lines| is_user(lines))
+        .filter_map(|lines| lines[0].strip_prefix("# "))
+        .collect();
+    found.into_iter()
 }
 
 /// The right to delete the keys of a node that was removed.
@@ -280,6 +321,32 @@ mod tests {
         let digests: std::collections::BTreeSet<Digest> =
             changes.into_iter().map(|change| digest(change)).collect();
         assert_eq!(digests.len(), 7);
+    }
+
+    #[test]
+    fn who_would_be_locked_out_is_named_and_who_is_to_go_is_not() {
+        let accounts = accounts();
+        let file = |accounts: &Accounts| accounts.body().unwrap().with_sentinel(&key());
+        let old = file(&accounts);
+        let nobody = BTreeSet::new();
+        let lost = |new: &Accounts, gone: &BTreeSet<String>| {
+            locked_out(&old, &file(new), gone).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert!(lost(&accounts, &nobody).is_empty());
+        // Another key is given by an act of its own; joiners and sentinel change by themselves.
+        let mut other = accounts.clone();
+        other.nodes.insert("attic".into(), key());
+        other.joiners.clear();
+        assert!(lost(&other, &nobody).is_empty());
+        let all = ["administrator", "controller", "reader", "seat", "vault"];
+        let nodes = ["node attic", "node cellar", "module web on attic"];
+        assert_eq!(lost(&Accounts::default(), &nobody), [&all[..], &nodes[..]].concat());
+        other.nodes.remove("attic");
+        other.modules.clear();
+        assert_eq!(lost(&other, &nobody), ["node attic", "module web on attic"]);
+        assert!(lost(&other, &BTreeSet::from(["node attic".to_owned()])).is_empty());
+        assert_eq!(lost(&other, &BTreeSet::from(["module web on attic".to_owned()])), ["node attic"]);
+        assert!(locked_out("users: []", &old, &nobody).is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::connecting;
 use super::context::{Doing, Ended, Environment, OrEnd, store};
-use crate::broker::{self, gather, load};
+use crate::broker::{self, gather, load, users};
 use crate::store::now;
 use argh::{ArgsInfo, FromArgs};
 use mesh_bus::config;
@@ -30,7 +30,7 @@ connecting! {
         #[argh(option, arg_name = "folder")]
         keys: Option<PathBuf>,
 
-        /// users: take other keys than those that are known; programs with the old ones are no longer let in
+        /// users: take other keys than those that are known, and lock out whom the store does not know
         #[argh(switch)]
         replace: bool,
 
@@ -112,6 +112,19 @@ impl BrokerCommand {
         match &self.out {
             None => Ok(print(&made.text)),
             Some(path) => {
+                let there = std::fs::read_to_string(path).unwrap_or_default();
+                let lost = users::locked_out(&there, &made.text, &gather::gone(&store).or_end()?);
+                if !lost.is_empty() && !self.replace {
+                    complain(&format!(
+                        "{} has accounts that this store never had, and they would be locked out: {}: bring the right store back, or say --replace",
+                        path.display(),
+                        lost.join(", ")
+                    ));
+                    return Err(Exit::Failed);
+                }
+                for name in lost {
+                    complain(&format!("locked out: {name}"));
+                }
                 load::write(path, &made.text, 0o644).map_err(|why| {
                     complain(&why);
                     Exit::Failed

@@ -11,6 +11,8 @@ const AGAIN: Backoff = Backoff { first: Duration::from_secs(1), last: Duration::
 pub struct Accounts {
     wanted: Option<UsersFile>,
     loading: Option<u64>,
+    /// Whether the load under way says nothing of the server that there is now.
+    is_doubted: bool,
     loaded: u64,
     failures: u32,
     again: Duration,
@@ -29,6 +31,8 @@ impl Accounts {
 
     /// The server may have lost it, or be another one: it is proven again.
     pub fn doubt(&mut self) {
+        self.loaded = 0;
+        self.is_doubted = self.loading.is_some();
         self.again = Duration::ZERO;
         self.failures = 0;
     }
@@ -53,6 +57,7 @@ impl Accounts {
     ) -> Option<String> {
         self.loading = None;
         match result {
+            Ok(()) if std::mem::take(&mut self.is_doubted) => None,
             Ok(()) => {
                 self.loaded = self.loaded.max(generation);
                 self.failures = 0;
@@ -60,6 +65,7 @@ impl Accounts {
                 None
             }
             Err(why) => {
+                self.is_doubted = false;
                 self.again = now + AGAIN.after(self.failures, jitter);
                 self.failures = self.failures.saturating_add(1);
                 self.failure = Some(why.clone());

@@ -204,12 +204,11 @@ impl Requests {
         send
     }
 
-    /// Tells all that wait that the controller ends.
-    pub fn end(&mut self) -> Vec<Outgoing> {
+    /// Tells all that wait that they get no answer here, and why.
+    pub fn end(&mut self, reason: &str, words: &str) -> Vec<Outgoing> {
         self.asked = 0;
-        let words = "the controller is stopping: try again";
         let waiting = std::mem::take(&mut self.pending).into_values();
-        waiting.map(|pending| wire::error(pending.reply, 503, "stopping", words)).collect()
+        waiting.map(|pending| wire::error(pending.reply, 503, reason, words)).collect()
     }
 
     /// When [`Requests::due`] has something to do.
@@ -264,7 +263,7 @@ mod tests {
         assert!(requests.ask("b".to_owned(), Reading::Plan, Vec::new(), Duration::ZERO).is_none());
         let large = requests.join("c".to_owned(), vec![b' '; MAX_BYTES + 1], Duration::ZERO).unwrap();
         assert_eq!(code(&large), "413");
-        let told = requests.end();
+        let told = requests.end("stopping", "the controller is stopping: try again");
         assert_eq!(told.iter().map(code).collect::<Vec<_>>(), ["503", "503"]);
         assert_eq!(requests.under_way(), 0);
     }

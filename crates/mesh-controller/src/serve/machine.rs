@@ -9,7 +9,8 @@ mod status;
 use crate::serve::accounts::Accounts;
 use crate::serve::joins::Requests;
 use crate::serve::mirror::{Found, Mirror};
-use crate::serve::task::{Own, Place, Reading, Report, Task};
+use crate::serve::reports::Reports;
+use crate::serve::task::{Own, Place, Reading, Task};
 use crate::serve::wire::{self, CONTROLLER, REPLIES, VERBS};
 use crate::store::sent::Bucket;
 use log::Level;
@@ -21,6 +22,7 @@ use mesh_runtime::{Action, Event, Machine, Subscription};
 use mesh_service::backoff::Backoff;
 use mesh_service::follow::Follow;
 use mesh_service::identity::Identity;
+use mesh_service::inboxes::Inboxes;
 use mesh_service::log_limit::LogLimiter;
 use mesh_service::reply_guard::Asked;
 use mesh_service::services::{Monitor, Work};
@@ -45,8 +47,17 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How long giving back the lease may take.
 const LAST: Duration = Duration::from_secs(2);
 
+/// What whoever asks is told at the end.
+const STOPPING: &str = "the controller is stopping: try again";
+
+/// What whoever asks is told while another program has the lease.
+const STANDING_BY: &str = "this controller does not have the lease: ask again";
+
 /// How often a connection is tried.
 const RECONNECT: Backoff = Backoff { first: Duration::from_millis(250), last: Duration::from_secs(30) };
+
+/// How long to wait for a further connection before another attempt is made.
+const MOVE_AGAIN: Duration = Duration::from_secs(2);
 
 /// The settings of a controller that serves.
 #[derive(Debug, Clone)]
@@ -121,7 +132,9 @@ pub struct Controller {
     settings: Settings,
     link: Link,
     failures: u32,
-    connections: u64,
+    inboxes: Inboxes,
+    /// When to move to another connection, since the server is about to shut down.
+    move_at: Option<Duration>,
     held: Held,
     /// The controller's own buckets in their order, and the reports.
     follows: Vec<Follow>,
@@ -135,9 +148,7 @@ pub struct Controller {
     load_due: Duration,
     load_anyway: bool,
     nodes: BTreeSet<String>,
-    reports: Vec<Report>,
-    reporting: bool,
-    heard: u64,
+    reports: Reports,
     done: Vec<(Place, Option<Digest>, u64)>,
     noting: bool,
     store_failure: Option<String>,
@@ -157,10 +168,11 @@ impl Controller {
         };
         Controller {
             follows: names.map(follow).collect(),
+            inboxes: Inboxes::new(wire::inbox(&settings.secret)),
             settings,
             link: Link::Off,
             failures: 0,
-            connections: 0,
+            move_at: None,
             held: Held::default(),
             mirror: Mirror::default(),
             calls: BTreeMap::new(),
@@ -172,9 +184,7 @@ impl Controller {
             load_due: Duration::ZERO,
             load_anyway: false,
             nodes: BTreeSet::new(),
-            reports: Vec::new(),
-            reporting: false,
-            heard: 0,
+            reports: Reports::default(),
             done: Vec::new(),
             noting: false,
             store_failure: None,
@@ -207,12 +217,17 @@ impl Controller {
         if !REPLIES.may_answer(&reply, asked, &self.settings.reply_prefixes) {
             return Vec::new();
         }
+        // What had arrived when the lease was lost, or over a connection that was being made then.
+        let has_lease = self.held.fence.is_some();
         if asked == Asked::Monitoring {
-            return self.monitor(subject, reply);
+            return if has_lease { self.monitor(subject, reply) } else { Vec::new() };
         }
         self.work.requests += 1;
+        if !has_lease {
+            return vec![self.error(reply, 503, "standing_by", STANDING_BY)];
+        }
         if self.stopping.is_some() {
-            return vec![self.error(reply, 503, "stopping", "the controller is stopping: try again")];
+            return vec![self.error(reply, 503, "stopping", STOPPING)];
         }
         let answer = match place {
             0 => self.requests.join(reply, body, now),
@@ -221,9 +236,7 @@ impl Controller {
                 self.requests.ask(reply, verb, body, now)
             }
         };
-        let mut actions = self.sends(answer.into_iter().collect());
-        actions.extend(self.requests.read().map(Action::Do));
-        actions
+        self.sends(answer.into_iter().collect())
     }
 
     fn error(&mut self, reply: String, code: u16, reason: &str, message: &str) -> Action<Task> {
@@ -290,9 +303,12 @@ impl Controller {
         }
         actions.extend(self.accounts.next(now).map(Action::Do));
         actions.extend(self.requests.batch().map(Action::Do));
-        if !self.reporting && !self.reports.is_empty() && self.has_picture {
-            self.reporting = true;
-            actions.push(Action::Do(Task::Reports(std::mem::take(&mut self.reports))));
+        actions.extend(self.requests.read().map(Action::Do));
+        if self.has_picture {
+            let reports = self.reports.take(&self.nodes);
+            if !reports.is_empty() {
+                actions.push(Action::Do(Task::Reports(reports)));
+            }
         }
         if !self.noting && !self.done.is_empty() {
             self.noting = true;
@@ -311,18 +327,29 @@ impl Controller {
         let mut actions = Vec::new();
         if let Some(until) = self.stopping {
             if until <= now {
-                let told = self.requests.end();
+                let told = self.requests.end("stopping", STOPPING);
                 actions.extend(self.sends(told));
                 actions.push(Action::Exit(Exit::Done));
             }
             return actions;
         }
-        if matches!(self.link, Link::Waiting(until) if until <= now) {
-            actions.push(self.connect());
+        match self.link {
+            Link::Waiting(until) if until <= now => actions.push(self.connect()),
+            // The connection stays until the next one is up. An attempt that fails is not told of: it is made again.
+            Link::Up { .. } if self.move_at.is_some_and(|at| at <= now) => {
+                self.move_at = Some(now + MOVE_AGAIN);
+                actions.push(Action::Connect);
+            }
+            _ => {}
         }
         self.mirror.due(now);
         for place in 0..self.follows.len() {
             let steps = self.follows[place].due(now);
+            actions.extend(self.steps(place, steps, now));
+        }
+        if self.reports.is_list_due(now) {
+            let place = self.follows.len() - 1;
+            let steps = self.follows[place].relist(now);
             actions.extend(self.steps(place, steps, now));
         }
         let late = self.requests.due(now);
@@ -341,7 +368,6 @@ impl Controller {
 
     fn connect(&mut self) -> Action<Task> {
         self.link = Link::Trying;
-        self.connections += 1;
         Action::Connect
     }
 
@@ -370,7 +396,7 @@ impl Machine for Controller {
                 }
                 Vec::new()
             }
-            Event::LameDuck => vec![self.connect()],
+            Event::LameDuck => self.lame_duck(now),
             Event::Request { place, subject, reply, body } => self.request(place, &subject, reply, body, now),
             Event::Reply { call, no_responders, error, body } => {
                 self.reply(call, no_responders, error.as_ref(), &body, now)
@@ -412,11 +438,13 @@ impl Machine for Controller {
         let load = (self.held.fence.is_some() && !self.loading).then_some(self.load_due);
         let link = match self.link {
             Link::Waiting(until) => Some(until),
+            Link::Up { .. } => self.move_at,
             _ => None,
         };
+        let reports = self.reports.next_deadline();
         let accounts = self.held.fence.and(self.accounts.next_deadline());
         let follows = self.follows.iter().filter_map(Follow::next_deadline);
-        [lease, load, link, accounts, self.mirror.next_deadline(), self.requests.next_deadline()]
+        [lease, load, link, accounts, reports, self.mirror.next_deadline(), self.requests.next_deadline()]
             .into_iter()
             .flatten()
             .chain(follows)
@@ -424,7 +452,7 @@ impl Machine for Controller {
     }
 
     fn inbox(&self) -> String {
-        wire::inbox(&format!("{}-{}", self.settings.secret, self.connections))
+        self.inboxes.next()
     }
 
     fn deliveries(&self) -> usize {

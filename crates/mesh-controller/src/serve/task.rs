@@ -81,6 +81,10 @@ pub struct UsersFile {
     pub text: Arc<str>,
     /// How many users it has.
     pub users: usize,
+    /// The roles that the store has no key for.
+    pub missing: Vec<&'static str>,
+    /// The accounts that the store once had and has no more, by their names in the file.
+    pub gone: BTreeSet<String>,
 }
 
 /// What came of a task.

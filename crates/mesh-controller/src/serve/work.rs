@@ -131,7 +131,8 @@ impl Work {
 
     /// All of a picture but its values.
     fn picture(&mut self, only: Option<Bucket>, at: Moment) -> Result<Picture, Error> {
-        let body = gather::body(&self.store, &self.signer, at)?;
+        let accounts = gather::accounts(&self.store, &self.signer, at)?;
+        let body = accounts.body().map_err(|why| Error::Unfit(why.to_string()))?;
         let before = self.users.as_ref();
         if before.is_none_or(|users| users.digest != body.digest()) {
             self.users = Some(UsersFile {
@@ -139,6 +140,8 @@ impl Work {
                 digest: body.digest(),
                 text: Arc::from(gather::file(&body, &self.signer)?),
                 users: body.users(),
+                missing: accounts.missing(),
+                gone: gather::gone(&self.store)?,
             });
         }
         let nodes: BTreeSet<String> =

@@ -127,6 +127,14 @@ pub fn node_keys(connection: &Connection) -> Result<Vec<NodeKeys>, Error> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
+/// Every node that has or had keys, by name.
+pub fn all_that_joined(connection: &Connection) -> Result<Vec<String>, Error> {
+    let mut statement =
+        connection.prepare("SELECT node FROM node_keys UNION SELECT node FROM former_keys ORDER BY node")?;
+    let rows = statement.query_map([], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
 /// The keys of one node.
 pub fn keys_of(connection: &Connection, node: &str) -> Result<Option<NodeKeys>, Error> {
     let sql = format!("{NODE_KEYS} WHERE node = ?1");

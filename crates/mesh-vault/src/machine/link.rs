@@ -69,7 +69,7 @@ impl Vault {
         self.denied_subscriptions.clear();
         self.abandon_calls(now);
         self.reconnect = None;
-        self.connection = self.attempts;
+        self.inboxes.up();
         self.listens = self.duty == Duty::Serving;
         if self.stopping.is_some() {
             self.actions.push(Action::StopListening);
@@ -77,7 +77,7 @@ impl Vault {
         match self.duty {
             Duty::Serving => {
                 for bucket in crate::wire::Bucket::ALL {
-                    let deliver = format!("{}.c.{}", self.inbox_of(self.connection), bucket as usize);
+                    let deliver = format!("{}.c.{}", self.inboxes.current(), bucket as usize);
                     let steps = self.follows[bucket as usize].up(&deliver, now);
                     self.follow(bucket, steps, now);
                 }

@@ -2,7 +2,6 @@
 
 use super::{Action, Actions, Backoff, Call, Controller, Level, Link, RECONNECT, Topic};
 use crate::serve::task::{Place, Report};
-use crate::serve::wire;
 use crate::store::sent::Bucket;
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::kv::{self, WriteAnswer};
@@ -10,7 +9,6 @@ use mesh_jetstream::message::Outgoing;
 use mesh_model::declaration::Declaration;
 use mesh_model::digest::Digest;
 use mesh_model::name;
-use mesh_model::report;
 use mesh_model::signed::{Envelope, PayloadType};
 use mesh_runtime::Delivery;
 use mesh_service::follow::{Entry, Step};
@@ -25,18 +23,22 @@ const CONFLICT: Duration = Duration::from_secs(2);
 /// How long a value waits that the bus refused.
 const REFUSED: Duration = Duration::from_secs(30);
 
-/// How many reports may wait for the store. More are heard again with the next list.
-const MAX_REPORTS: usize = 4096;
-
 impl Controller {
     pub(super) fn up(&mut self, server: String, max_payload: usize, now: Duration) -> Actions {
         self.failures = 0;
+        self.inboxes.up();
+        self.move_at = None;
+        if self.held.fence.is_none() {
+            // It was being made when the lease was lost.
+            self.link = Link::Off;
+            return vec![Action::StopListening];
+        }
         let mut actions = vec![Action::Say(Level::Info, format!("connected to {server}"))];
         self.link = Link::Up { server, max_payload };
         self.calls.clear();
         self.mirror.down();
         self.accounts.doubt();
-        let inbox = wire::inbox(&format!("{}-{}", self.settings.secret, self.connections));
+        let inbox = self.inboxes.current();
         for place in 0..self.follows.len() {
             let steps = self.follows[place].up(&format!("{inbox}.c.{place}"), now);
             actions.extend(self.steps(place, steps, now));
@@ -44,11 +46,19 @@ impl Controller {
         actions
     }
 
+    /// The server is about to shut down: what it still brings is taken until another connection is up.
+    pub(super) fn lame_duck(&mut self, now: Duration) -> Actions {
+        let Link::Up { server, .. } = &self.link else { return Vec::new() };
+        self.move_at = Some(now);
+        vec![Action::Say(Level::Info, format!("{server} is about to shut down: moving to another server"))]
+    }
+
     pub(super) fn down(&mut self, why: &str, now: Duration) -> Actions {
         let backoff: Backoff = RECONNECT;
         let wait = backoff.after(self.failures, self.settings.jitter);
         self.failures = self.failures.saturating_add(1);
         self.link = if self.held.fence.is_some() { Link::Waiting(now + wait) } else { Link::Off };
+        self.move_at = None;
         self.calls.clear();
         self.mirror.down();
         for follow in &mut self.follows {
@@ -77,7 +87,7 @@ impl Controller {
         self.next_call += 1;
         let number = self.next_call;
         self.calls.insert(number, call);
-        let inbox = wire::inbox(&format!("{}-{}", self.settings.secret, self.connections));
+        let inbox = self.inboxes.current();
         (number, Action::Send(Outgoing { reply: Some(format!("{inbox}.{number}")), ..message }))
     }
 
@@ -159,9 +169,8 @@ impl Controller {
     /// The report of a node that is known; of others nothing is kept.
     fn hear(&mut self, Entry { key, value, revision, .. }: Entry) {
         let (Some(body), Ok(node)) = (value, name::decode(&key)) else { return };
-        if body.len() <= report::MAX_BYTES && self.reports.len() < MAX_REPORTS {
-            self.reports.push(Report { node, revision, body });
-            self.heard += 1;
+        if !self.has_picture || self.nodes.contains(&node) {
+            self.reports.hear(Report { node, revision, body });
         }
     }
 

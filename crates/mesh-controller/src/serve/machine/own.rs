@@ -1,6 +1,6 @@
 //! What comes of the controller's own tasks: the lease, the store, the file of users.
 
-use super::{Action, Actions, Controller, Exit, LOOK, Level, Link, SURE, Topic};
+use super::{Action, Actions, Controller, Exit, LOOK, Level, Link, STANDING_BY, STOPPING, SURE, Topic};
 use crate::serve::task::{Failed, Lease, Own, Picture};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ impl Controller {
         match own {
             Own::Lease(lease) => self.leased(lease, now),
             Own::Released => {
-                let told = self.requests.end();
+                let told = self.requests.end("stopping", STOPPING);
                 let mut actions = self.sends(told);
                 actions.push(Action::Exit(Exit::Done));
                 actions
@@ -36,7 +36,7 @@ impl Controller {
                 Vec::new()
             }
             Own::Reported(_) => {
-                self.reporting = false;
+                self.reports.taken(now);
                 Vec::new()
             }
             Own::Users(generation, result) => self.users_ended(generation, result, now),
@@ -46,9 +46,7 @@ impl Controller {
                     _ => usize::MAX,
                 };
                 let answer = self.requests.answered(id, answer, room);
-                let mut actions = self.sends(answer.into_iter().collect());
-                actions.extend(self.requests.read().map(Action::Do));
-                actions
+                self.sends(answer.into_iter().collect())
             }
             Own::Failed(failed, why) => self.failed(failed, why, now),
         }
@@ -102,19 +100,27 @@ impl Controller {
             return Vec::new();
         }
         self.link = Link::Off;
+        self.move_at = None;
         self.mirror.down();
         self.calls.clear();
         self.done.clear();
         for follow in &mut self.follows {
             follow.down();
         }
-        vec![Action::StopListening]
+        let told = self.requests.end("standing_by", STANDING_BY);
+        let mut actions = self.sends(told);
+        actions.push(Action::StopListening);
+        actions
     }
 
     fn picture(&mut self, picture: Picture, now: Duration) -> Actions {
         let Picture { only, values, users, nodes } = picture;
         self.loading = self.loading && only.is_some();
         self.store_failure = None;
+        if self.held.fence.is_none() {
+            // It was being read when the lease was lost: the next one begins with what is there then.
+            return Vec::new();
+        }
         self.nodes = nodes;
         if let Some(users) = users {
             self.accounts.want(users);
@@ -129,10 +135,9 @@ impl Controller {
 
     fn users_ended(&mut self, generation: u64, result: Result<(), String>, now: Duration) -> Actions {
         let users = self.accounts.users();
-        let is_ok = result.is_ok();
         let failure = self.accounts.ended(generation, result, self.settings.jitter, now);
         let mut actions = Actions::new();
-        if is_ok {
+        if self.accounts.loaded() == generation && failure.is_none() {
             actions.push(Action::Say(
                 Level::Info,
                 format!("the server has the file of users: {users} accounts"),
@@ -168,7 +173,7 @@ impl Controller {
                 self.noting = false;
                 self.load_anyway = true;
             }
-            Failed::Reports => self.reporting = false,
+            Failed::Reports => self.reports.failed(now),
         }
         let text = format!("the store: {why}");
         actions.extend(self.say(Level::Error, Topic::Store, &text, now));
