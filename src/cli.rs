@@ -1,34 +1,24 @@
-//! The command line: one file a command.
+//! The command line. The commands that hold the seat, or decide as it does, are here; the others are in
+//! `mesh-provisioner-cli`.
 
 #![expect(clippy::doc_markdown, reason = "doc comments of options are the text of --help")]
 #![allow(rustdoc::broken_intra_doc_links, reason = "their brackets hold what an option is without the flag")]
 
-mod ask;
-mod check;
-mod completion;
-mod connect;
-mod health;
-mod init;
-mod permissions;
 mod plan;
-mod query;
-mod report;
 mod serve;
-mod status;
-mod watch;
-mod why;
 
 use argh::{ArgsInfo, FromArgs};
 use mesh_bus::config::environment;
-use mesh_daemon::arguments::{Early, Grammar};
+use mesh_daemon::arguments::Early;
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
 use mesh_daemon::terminal::Color;
+use mesh_provisioner_cli::{
+    Ask, Check, Completion, GRAMMAR, Health, Init, PROGRAM, Permissions, Report, Status, Why,
+};
 use mesh_runtime::connecting;
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::io::IsTerminal;
-use std::str::FromStr;
 
 /// Holds the provisioner's seat of a mesh: keeps the registry of kinds, and answers what every module on every node
 /// needs, what is applied where, and what is in every collection.
@@ -60,45 +50,18 @@ fn parse_color(word: &str) -> Result<Color, String> {
 #[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand)]
 enum Command {
-    Status(status::Status),
-    Why(why::Why),
-    Ask(ask::Ask),
-    Report(report::Report),
+    Status(Status),
+    Why(Why),
+    Ask(Ask),
+    Report(Report),
     Serve(serve::Serve),
     Plan(plan::PlanCommand),
-    Init(init::Init),
-    Check(check::Check),
-    Permissions(permissions::Permissions),
-    Health(health::Health),
-    Completion(completion::Completion),
+    Init(Init),
+    Check(Check),
+    Permissions(Permissions),
+    Health(Health),
+    Completion(Completion),
 }
-
-/// The program's name, as it is typed.
-const PROGRAM: &str = "mesh-provisioner";
-
-/// What the parser does not know of the command line: other spellings, mostly those of the `nats` tool.
-const GRAMMAR: Grammar = Grammar {
-    program: PROGRAM,
-    aliases: &[
-        ("-s", "--server"),
-        ("--tlsca", "--tls-ca"),
-        ("--tlscert", "--tls-cert"),
-        ("--tlskey", "--tls-key"),
-        ("-o", "--output"),
-        ("-w", "--watch"),
-        ("--colour", "--color"),
-        ("--no-header", "--no-headers"),
-    ],
-    instead: &[
-        (
-            "--password",
-            "set NATS_PASSWORD, since every user of the machine can read the arguments of a process",
-        ),
-        ("--token", "set NATS_TOKEN, since every user of the machine can read the arguments of a process"),
-        ("--timeout", "a question is answered or refused within 6 seconds"),
-    ],
-    defaults: &[("--watch", "2s")],
-};
 
 /// Runs the command that `arguments` name; returns how it ended.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
@@ -107,7 +70,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
         Err(early) => return end(early),
     };
     if arguments.version {
-        return print(&mesh_daemon::version("mesh-provisioner"));
+        return print(&mesh_daemon::version(PROGRAM));
     }
     arguments.color.choose();
     match arguments.command {
@@ -121,7 +84,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
         Command::Check(check) => check.run(&environment),
         Command::Permissions(permissions) => permissions.run(),
         Command::Health(health) => health.run(&environment),
-        Command::Completion(completion) => completion.run(&environment),
+        Command::Completion(completion) => completion.run(&Arguments::get_args_info(), &environment),
     }
 }
 
@@ -129,7 +92,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
 fn end(early: Early) -> Exit {
     match early {
         Early::Help(text) => print(&text),
-        Early::Version => print(&mesh_daemon::version("mesh-provisioner")),
+        Early::Version => print(&mesh_daemon::version(PROGRAM)),
         // A person who types the name alone wants to know what there is. A unit file that does is wrong.
         Early::NoCommand(help) if std::io::stdout().is_terminal() => print(&help),
         Early::NoCommand(_) => {
@@ -142,13 +105,5 @@ fn end(early: Early) -> Exit {
             complain(&format!("see {see}"));
             Exit::Usage
         }
-    }
-}
-
-/// Reads a whole number of an option.
-fn parse_whole<T: FromStr + PartialOrd + Display + Copy>(text: &str, least: T, most: T) -> Result<T, String> {
-    match text.parse() {
-        Ok(number) if number >= least && number <= most => Ok(number),
-        _ => Err(format!("{text:?} is not an integer from {least} to {most}")),
     }
 }

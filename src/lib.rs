@@ -27,4 +27,3 @@
 pub mod cli;
 pub mod seat;
 pub mod shell;
-pub mod wire;

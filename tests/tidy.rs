@@ -115,8 +115,7 @@ fn the_machine_and_what_crosses_the_bus_know_nothing_of_the_world() {
     let pure = [
         "src/seat.rs",
         "src/seat",
-        "src/wire.rs",
-        "src/wire",
+        "crates/mesh-provisioner-api/src",
         "crates/mesh-jetstream/src",
         "crates/mesh-model/src",
         "crates/mesh-service/src",

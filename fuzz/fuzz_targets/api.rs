@@ -9,8 +9,8 @@ use mesh_jetstream::kv::{WriteAnswer, parse_message, parse_write};
 use mesh_jetstream::stream_info;
 use mesh_model::bucket::Bucket;
 use mesh_model::object::Object;
-use mesh_provisioner::wire::response::{Entry, Value};
-use mesh_provisioner::wire::PROVISIONING;
+use mesh_provisioner_api::response::{Entry, Value};
+use mesh_provisioner_api::PROVISIONING;
 
 fuzz_target!(|body: &[u8]| {
     for bucket in Bucket::ALL {

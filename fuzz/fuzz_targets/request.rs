@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mesh_provisioner::wire::request::Ask;
+use mesh_provisioner_api::request::Ask;
 
 fuzz_target!(|body: &[u8]| {
     match Ask::parse(body) {

@@ -1,9 +1,8 @@
 //! `plan`: what the next registry write would change, as a diff. It reads and decides as the pass does, by the same
 //! code, and writes nothing.
 
-use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use super::connecting;
-use crate::seat::{self, Cause, Plan, Planning};
+use crate::seat::{self, Plan, Planning};
 use argh::{ArgsInfo, FromArgs};
 use mesh_bus::client::{CallError, Client};
 use mesh_daemon::exit::Exit;
@@ -11,6 +10,8 @@ use mesh_daemon::output::{complain, print};
 use mesh_daemon::terminal::{Paint, Style};
 use mesh_model::bucket::Bucket;
 use mesh_model::registry;
+use mesh_provisioner_api::failure::Cause;
+use mesh_provisioner_cli::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
 use std::fmt::Write;
 use std::time::Duration;
 

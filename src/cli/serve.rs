@@ -1,8 +1,6 @@
 //! `serve`: holds the seat.
 
-use super::connect::Environment;
 use super::connecting;
-use super::permissions::parse_prefix;
 use crate::seat;
 use crate::seat::limits::{CHECK_EVERY, MAX_KEYS_ONE_BY_ONE};
 use crate::shell;
@@ -11,6 +9,8 @@ use argh::{ArgsInfo, FromArgs};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::time::rfc3339;
 use mesh_daemon::{duration, status};
+use mesh_provisioner_cli::connect::Environment;
+use mesh_provisioner_cli::parse_prefix;
 use mesh_service::identity::Identity;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};

@@ -1,10 +1,10 @@
 //! The service connection: when to (re)connect, and what starts or stops with it.
 
-use super::failure::Cause;
 use super::link_state::LinkState;
 use super::topic::Topic;
 use super::{Action, Seat};
 use log::Level;
+use mesh_provisioner_api::failure::Cause;
 use mesh_service::backoff::Backoff;
 use std::time::Duration;
 

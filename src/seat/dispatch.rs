@@ -1,19 +1,19 @@
 //! Sends the calls of the machines to JetStream, and routes their replies.
 
 use super::call::{Call, Cost, Tag};
-use super::failure::Cause;
 use super::in_flight::{Owner, Sent};
 use super::limits::{BULK_PAUSE, MAX_IN_FLIGHT, MAX_RESPONSE_BYTES};
 use super::link_state::LinkState;
 use super::query::context::QueryContext;
 use super::topic::Topic;
-use super::{Action, Seat, failure, peers};
-use crate::wire::PROVISIONING;
+use super::{Action, Seat, peers};
 use log::Level;
 use mesh_jetstream::direct_get::Part;
 use mesh_jetstream::message::Outgoing;
 use mesh_jetstream::message::Request;
 use mesh_model::bucket::Bucket;
+use mesh_provisioner_api::PROVISIONING;
+use mesh_provisioner_api::failure::{Cause, shorten};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -165,7 +165,7 @@ impl Seat {
     pub(super) fn not_in_bulk(&mut self, bucket: Bucket, why: &str, now: Duration) {
         self.bulk_pauses.begin(bucket, now);
         self.queries.leave_bulk(bucket);
-        let why = failure::shorten(why.to_owned());
+        let why = shorten(why.to_owned());
         let minutes = BULK_PAUSE.as_secs() / 60;
         let text = format!("bulk reads of bucket {bucket} disabled for {minutes} min: {why}");
         self.notice(Level::Info, Topic::Bulk, &format!("bulk {bucket}"), &text, now);

@@ -1,8 +1,8 @@
 //! Every bound of the seat that a client or an operator can see, and how they depend on each other. PROTOCOL.md lists
 //! them; a test compares the two.
 
-pub use crate::wire::request::{MAX_BODY_BYTES, MAX_LIMIT};
-pub use crate::wire::response::MAX_MALFORMED_LISTED;
+pub use mesh_provisioner_api::request::{MAX_BODY_BYTES, MAX_LIMIT};
+pub use mesh_provisioner_api::response::MAX_MALFORMED_LISTED;
 use std::time::Duration;
 
 /// The maximum number of queries under way.

@@ -1,16 +1,16 @@
 //! Queries under way and requests that wait. Identical requests share a query only if it has not started yet, so a
 //! response never shows state older than its request.
 
-use super::failure::Refusal;
 use super::query::Query;
 use super::query::context::QueryContext;
 use super::read::cache::CacheStore;
 use super::read::snapshot::Snapshot;
 use crate::seat::limits::{CACHES_KEPT, MAX_SHARING, MAX_UNDER_WAY, MAX_WAITING, QUERY_DEADLINE};
-use crate::wire::reason::Reason;
-use crate::wire::request::Ask;
 use mesh_jetstream::stream_info::State;
 use mesh_model::bucket::Bucket;
+use mesh_provisioner_api::failure::Refusal;
+use mesh_provisioner_api::reason::Reason;
+use mesh_provisioner_api::request::Ask;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::rc::Rc;
@@ -304,7 +304,7 @@ impl Queries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::request::What;
+    use mesh_provisioner_api::request::What;
     use mesh_service::identity::Identity;
     use std::collections::{BTreeMap, BTreeSet};
 

@@ -7,12 +7,12 @@ mod page;
 mod report;
 
 use super::call::{Budget, Call, Tag};
-use super::failure::{Cause, Refusal};
 use super::read::snapshot::Snapshot;
-use crate::wire::request::{Ask, What};
 use context::QueryContext;
 use mesh_jetstream::direct_get::Part;
 use mesh_model::bucket::Bucket;
+use mesh_provisioner_api::failure::{Cause, Refusal};
+use mesh_provisioner_api::request::{Ask, What};
 use page::PageQuery;
 use report::Report;
 use std::rc::Rc;

@@ -4,15 +4,14 @@ use super::in_flight::Owner;
 use super::link_state::LinkState;
 use super::queries::{Answered, Client};
 use super::topic::Topic;
-use super::{Action, Refusal, Seat, failure};
-use crate::wire::PROVISIONING;
-use crate::wire::REPLIES;
-use crate::wire::reason::Reason;
-use crate::wire::request::{Ask, What};
-use crate::wire::response;
+use super::{Action, Seat};
 use log::Level;
 use mesh_jetstream::message::{Body, Headers, Outgoing};
 use mesh_model::provisioner::VERB;
+use mesh_provisioner_api::failure::{Refusal, shorten};
+use mesh_provisioner_api::reason::Reason;
+use mesh_provisioner_api::request::{Ask, What};
+use mesh_provisioner_api::{PROVISIONING, REPLIES, response};
 use mesh_service::errors;
 use mesh_service::identity::Identity;
 use mesh_service::json::json;
@@ -106,7 +105,7 @@ impl Seat {
 
     pub(super) fn reject(&mut self, to: String, since: Duration, now: Duration, refusal: Refusal) {
         let code = refusal.reason.code();
-        let message = failure::shorten(refusal.message);
+        let message = shorten(refusal.message);
         match code {
             503 => self.counters.unavailable += 1,
             504 => self.counters.too_late += 1,

@@ -1,16 +1,16 @@
 //! Requests stream info of every bucket once a minute: whether the registry is still as the last pass left it, and
 //! whether a bucket has settings that lose data.
 
+use super::Seat;
 use super::call::{Call, Cost, Tag};
-use super::failure::Cause;
 use super::in_flight::Owner;
 use super::topic::Topic;
-use super::{Seat, failure};
 use log::Level;
 use mesh_jetstream::api::ApiError;
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::stream_info::{self, State};
 use mesh_model::bucket::Bucket;
+use mesh_provisioner_api::failure::{Cause, shorten};
 use std::time::Duration;
 
 impl Seat {
@@ -46,7 +46,7 @@ impl Seat {
                 }
             }
             Err(error @ ApiError::NotABucket(_)) => {
-                let text = failure::shorten(Cause::Api(error).tell(bucket));
+                let text = shorten(Cause::Api(error).tell(bucket));
                 self.notice(Level::Warn, Topic::Buckets, bucket.name(), &text, now);
             }
             // The pass reports why it cannot read.

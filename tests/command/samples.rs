@@ -4,7 +4,7 @@ use super::schema::keeps_to;
 use crate::support::bucket::{APPLIED, COLLECT, NEEDS};
 use crate::support::mesh::Mesh;
 use crate::support::verb::AsksTheSeat;
-use mesh_provisioner::wire::request::What;
+use mesh_provisioner_api::request::What;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 
 use super::file;
 use mesh_daemon::exit::Exit;
-use mesh_provisioner::wire::reason::Reason;
+use mesh_provisioner_api::reason::Reason;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -8,7 +8,7 @@ use mesh_jetstream::message::Outgoing;
 use mesh_model::bucket::Bucket;
 use mesh_model::provisioner::VERB;
 use mesh_provisioner::seat::{Action, Event, Seat, Settings};
-use mesh_provisioner::wire::request::{Ask, What};
+use mesh_provisioner_api::request::{Ask, What};
 use mesh_service::identity::Identity;
 use proptest::prelude::*;
 use serde::Deserialize;

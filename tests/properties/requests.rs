@@ -1,7 +1,7 @@
 //! Requests of the verb.
 
 use crate::names::any_name;
-use mesh_provisioner::wire::request::{Ask, MAX_BODY_BYTES, MAX_LIMIT, What};
+use mesh_provisioner_api::request::{Ask, MAX_BODY_BYTES, MAX_LIMIT, What};
 use proptest::option;
 use proptest::prelude::*;
 

@@ -8,7 +8,7 @@ pub(crate) use survey::survey;
 use crate::bus::{Bus, Stream, Verdict, Version};
 use crate::keys::{Key, spell};
 use mesh_model::bucket::Bucket;
-use mesh_provisioner::wire::request::{Ask, What};
+use mesh_provisioner_api::request::{Ask, What};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

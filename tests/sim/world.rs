@@ -19,7 +19,7 @@ use happening::{Happening, Off};
 use mesh_jetstream::message::Outgoing;
 use mesh_model::bucket::Bucket;
 use mesh_provisioner::seat::{Action, Event, Health, Seat, Settings};
-use mesh_provisioner::wire::request::Ask;
+use mesh_provisioner_api::request::Ask;
 use mesh_service::identity::Identity;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::time::Duration;
 
-use mesh_provisioner::wire::reason::Reason;
+use mesh_provisioner_api::reason::Reason;
 use serde_json::{Map, Value};
 
 use super::client::{Client, Inbox, Unanswered};

@@ -3,8 +3,8 @@
 use super::key_filter::node_token;
 use crate::seat::read::bucket_reader::BucketReader;
 use crate::seat::read::cache::CacheStore;
-use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
+use mesh_provisioner_api::request::Ask;
 use mesh_service::identity::Identity;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

@@ -1,8 +1,8 @@
 //! Filters on keys: the tokens that a key must have at certain positions.
 
-use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
 use mesh_model::name;
+use mesh_provisioner_api::request::Ask;
 
 /// The required token at each position of a bucket's keys, where a query filters it.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) fn node_token(ask: &Ask) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::request::What;
+    use mesh_provisioner_api::request::What;
 
     #[test]
     fn a_filter_is_a_name_and_a_malformed_key_is_within_it_by_its_tokens() {

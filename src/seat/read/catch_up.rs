@@ -16,7 +16,6 @@
 
 use super::cache::{Entry, Lease, Standing, Write, read_time};
 use crate::seat::call::{Budget, Call, Cost, Tag};
-use crate::seat::failure::Cause;
 use crate::seat::limits::{
     FIRST_PART_BYTES, MAX_CACHED_KEYS, MAX_CACHED_VALUE_BYTES, MAX_PART_BYTES, MIN_PART_BYTES, QUICK_PART,
     SLOW_PART,
@@ -26,6 +25,7 @@ use mesh_jetstream::direct_get::{self, Part};
 use mesh_jetstream::kv;
 use mesh_jetstream::stream_info::{self, State, StreamInfo};
 use mesh_model::bucket::Bucket;
+use mesh_provisioner_api::failure::Cause;
 use std::time::Duration;
 
 /// How many messages a part requests. At the start of each part the server counts all messages after it, which takes

@@ -7,12 +7,12 @@
 //! Bytes that are not UTF-8 come as U+FFFD, so that keys with them stand in another order than the bus has. Keys that
 //! begin alike up to there are a run, which is given whole or not at all.
 
-use crate::seat::failure::Cause;
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::keys::{self, KeyPage};
 use mesh_jetstream::message::Request;
 use mesh_jetstream::stream_info::State;
 use mesh_model::bucket::Bucket;
+use mesh_provisioner_api::failure::Cause;
 
 /// How often a place is looked for.
 const MAX_TRIES: u32 = 16;

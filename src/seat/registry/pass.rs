@@ -4,7 +4,6 @@
 //! growing delay.
 
 use crate::seat::call::{Budget, Call, Cost, Tag};
-use crate::seat::failure::Cause;
 use crate::seat::registry::plan::{Change, Plan, Planning, show, unnameable};
 use log::Level;
 use mesh_jetstream::bucket::Kv;
@@ -12,6 +11,7 @@ use mesh_jetstream::kv::{self, Message, WriteAnswer};
 use mesh_jetstream::stream_info::State;
 use mesh_model::bucket::Bucket;
 use mesh_model::registry;
+use mesh_provisioner_api::failure::Cause;
 use mesh_service::backoff::Backoff;
 use std::mem;
 use std::time::Duration;

@@ -2,7 +2,6 @@
 //! Nothing is computed before the bucket was read completely.
 
 use crate::seat::call::{Budget, Call, Tag};
-use crate::seat::failure::Cause;
 use crate::seat::read::bucket_reader::{BucketReader, Step};
 use crate::seat::read::found::Found;
 use mesh_jetstream::kv;
@@ -10,6 +9,7 @@ use mesh_jetstream::message::Request;
 use mesh_jetstream::stream_info::State;
 use mesh_model::name;
 use mesh_model::registry::{self, Entry};
+use mesh_provisioner_api::failure::Cause;
 
 /// How much of a stored value is shown, in bytes.
 const SHOWN_BYTES: usize = 400;

@@ -6,7 +6,7 @@ use crate::bus::{Bus, Verdict, Version};
 use crate::keys::spell;
 use mesh_model::bucket::Bucket;
 use mesh_model::name;
-use mesh_provisioner::wire::request::{Ask, What};
+use mesh_provisioner_api::request::{Ask, What};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

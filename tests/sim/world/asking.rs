@@ -7,8 +7,8 @@ use crate::world::{Happening, SLICE};
 use mesh_jetstream::message::Outgoing;
 use mesh_model::provisioner::VERB;
 use mesh_provisioner::seat::Event;
-use mesh_provisioner::wire::PROVISIONING;
-use mesh_provisioner::wire::request::{Ask, What};
+use mesh_provisioner_api::PROVISIONING;
+use mesh_provisioner_api::request::{Ask, What};
 use mesh_service::identity::Identity;
 use std::time::Duration;
 

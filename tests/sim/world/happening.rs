@@ -4,7 +4,7 @@ use super::{Verdict, World};
 use mesh_jetstream::message::Outgoing;
 use mesh_model::bucket::Bucket;
 use mesh_provisioner::seat::Event;
-use mesh_provisioner::wire::request::Ask;
+use mesh_provisioner_api::request::Ask;
 use std::time::Duration;
 
 /// What is going to happen.

@@ -7,7 +7,7 @@ use crate::keys::{Key, any_marker, any_value};
 use mesh_model::bucket::Bucket;
 use mesh_model::registry;
 use mesh_provisioner::seat::Event;
-use mesh_provisioner::wire::request::{Ask, What};
+use mesh_provisioner_api::request::{Ask, What};
 use std::time::Duration;
 
 /// The buckets that nodes write.

@@ -1,9 +1,9 @@
 //! `collections`: the contributors of each collection of a node, and the modules that read it.
 
 use super::{Aggregate, Row, Time, beginning, name_at, row_bytes};
-use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
 use mesh_model::name;
+use mesh_provisioner_api::request::Ask;
 use mesh_service::json::json;
 use serde::Serialize;
 use std::collections::BTreeSet;

@@ -1,9 +1,9 @@
 //! `drift`: what is applied, compared with what is needed, by the server's times.
 
 use super::{Aggregate, Row, Time, beginning, name_at, next_in, row_of};
-use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
 use mesh_model::need_state::says_no_needs;
+use mesh_provisioner_api::request::Ask;
 use mesh_service::json::json;
 use serde::Serialize;
 use std::collections::BTreeMap;

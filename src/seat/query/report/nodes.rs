@@ -2,9 +2,9 @@
 //! healthy.
 
 use super::{Aggregate, Row, Time, beginning, name_at, next_in, row_of};
-use crate::wire::request::Ask;
 use mesh_model::bucket::Bucket;
 use mesh_model::name;
+use mesh_provisioner_api::request::Ask;
 use mesh_service::json::json;
 use serde::Serialize;
 use std::collections::BTreeMap;

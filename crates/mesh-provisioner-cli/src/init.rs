@@ -1,0 +1,176 @@
+//! `init`: makes the buckets that are missing, and says how those that are there differ from the advice.
+
+use super::connect::{Environment, Inbox, connect, explain, parse_inbox_prefix};
+use super::connecting;
+use super::parse_whole;
+use argh::{ArgsInfo, FromArgs};
+use mesh_daemon::exit::Exit;
+use mesh_daemon::output::{complain, print};
+use mesh_jetstream::api::{ApiError, STREAM_CREATE, STREAM_INFO};
+use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::stream_info;
+use mesh_model::bucket::Bucket;
+use mesh_provisioner_api::failure::Cause;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long one request may take.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
+
+connecting! {
+    /// create the missing ones of the four buckets, with an administrator's credentials; existing buckets are left alone
+    #[derive(FromArgs, ArgsInfo, Debug)]
+    #[argh(
+        subcommand,
+        name = "init",
+        note = "Exit status: 0 all are there; 1 the bus refuses one; 69 the bus cannot be reached; 77 denied.",
+        example = "{command_name} --creds administrator.creds --replicas 3"
+    )]
+    pub struct Init {
+        /// number of servers of a cluster that store each new bucket [1]
+        #[argh(option, arg_name = "count", default = "1", from_str_fn(parse_replicas))]
+        replicas: u8,
+
+        /// where answers come to, for an account that has an inbox of its own [_INBOX]
+        #[argh(option, arg_name = "subject", from_str_fn(parse_inbox_prefix))]
+        inbox_prefix: Option<String>,
+    }
+}
+
+/// JetStream keeps a stream on five servers at most.
+fn parse_replicas(text: &str) -> Result<u8, String> {
+    parse_whole(text, 1, 5)
+}
+
+impl Init {
+    /// Runs the command; returns how it ended.
+    pub fn run(self, environment: Environment<'_>) -> Exit {
+        let mut client = match connect(&self.flags(), environment, &Inbox::usual(self.inbox_prefix.as_ref()))
+        {
+            Ok(client) => client,
+            Err(exit) => return exit,
+        };
+        let nobody = "JetStream does not answer on this bus: enable it in the nats-server's configuration";
+        let mut exit = Exit::Done;
+        for bucket in Bucket::ALL {
+            let advice = advice(bucket, self.replicas);
+            let mut call = |request: &str, body: Vec<u8>| {
+                let subject = format!("{request}{}", Kv::new(bucket.name()).stream());
+                client.call(&subject, Vec::new(), body, COMMAND_TIMEOUT)
+            };
+            let made = match call(STREAM_INFO, Vec::new())
+                .map(|answer| stream_info::parse_config(&answer.body))
+            {
+                Ok(Err(error)) if error.err_code() == Some(ApiError::NO_STREAM) => {
+                    call(STREAM_CREATE, advice.to_string().into_bytes())
+                        .map(|answer| stream_info::parse_config(&answer.body).map(|_| "created".to_owned()))
+                }
+                other => other.map(|there| {
+                    let config = there?;
+                    match stream_info::bucket_fault(Kv::new(bucket.name()), &config) {
+                        Some(fault) => Err(ApiError::NotABucket(fault)),
+                        None => Ok(compare(&config, &advice)),
+                    }
+                }),
+            };
+            let ended = match made {
+                Ok(Ok(line)) => print(&format!("bucket {bucket}: {line}\n")),
+                Ok(Err(error @ ApiError::NotABucket(_))) => {
+                    complain(&Cause::Api(error).tell(bucket));
+                    Exit::Failed
+                }
+                Ok(Err(error)) => {
+                    complain(&format!("bucket {bucket}: the bus refuses: {error}"));
+                    Exit::Failed
+                }
+                Err(error) => explain(&error, &format!("bucket {bucket}"), nobody, "administrator"),
+            };
+            if ended != Exit::Done {
+                exit = ended;
+            }
+        }
+        client.close();
+        exit
+    }
+}
+
+/// How many consumers a bucket's stream may have: without a number nats-server 2.15 allows a thousand, and a mesh may have
+/// more nodes that watch.
+const MAX_CONSUMERS: u32 = 100_000;
+
+/// The stream of a bucket as the field makes it, but without roll-ups: with one write any node could empty a bucket of
+/// all nodes. Markers of deleted keys need none. The registry keeps more history, so that a write of another client can
+/// still be looked at after it was put right.
+pub(super) fn advice(bucket: Bucket, replicas: u8) -> Value {
+    let history = if bucket == Bucket::Registry { 8 } else { 1 };
+    json!({
+        "name": Kv::new(bucket.name()).stream(),
+        "subjects": [format!("{}>", Kv::new(bucket.name()).subject_prefix())],
+        "retention": "limits",
+        "storage": "file",
+        "discard": "new",
+        "num_replicas": replicas,
+        "max_msgs_per_subject": history,
+        "max_consumers": MAX_CONSUMERS,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_age": 0,
+        "max_msg_size": -1,
+        "allow_rollup_hdrs": false,
+        "deny_delete": true,
+        "deny_purge": false,
+        "allow_direct": true,
+    })
+}
+
+fn compare(there: &Value, advice: &Value) -> String {
+    let differences = differences(there, advice);
+    if differences.is_empty() {
+        "there, as advised".to_owned()
+    } else {
+        format!("there, left as it is: {}", differences.join("; "))
+    }
+}
+
+/// How a bucket that is there differs from the advice, in the settings that make a difference to the seat.
+pub(super) fn differences(there: &Value, advice: &Value) -> Vec<String> {
+    advice
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(field, _)| *field != "name")
+        .map(|(field, advised)| {
+            (field, there.get(field).cloned().unwrap_or_else(|| zero_of(advised)), advised)
+        })
+        .filter(|(_, found, advised)| found != *advised)
+        .map(|(field, found, advised)| format!("{field} is {found}, advised is {advised}"))
+        .collect()
+}
+
+/// The meaning of a field that the server omits.
+fn zero_of(advised: &Value) -> Value {
+    match advised {
+        Value::Bool(_) => false.into(),
+        Value::Number(_) => 0.into(),
+        _ => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_that_differs_says_how() {
+        let advice = advice(Bucket::Needs, 1);
+        assert_eq!(compare(&advice, &advice), "there, as advised");
+        let mut there = advice.clone();
+        there["max_age"] = json!(1_000_000_000);
+        there.as_object_mut().unwrap().remove("deny_delete");
+        there["first_seq"] = json!(0);
+        assert_eq!(
+            compare(&there, &advice),
+            "there, left as it is: deny_delete is false, advised is true; max_age is 1000000000, advised is 0"
+        );
+    }
+}
