@@ -13,6 +13,7 @@ pub mod identity;
 pub mod join;
 pub mod plan;
 pub mod push;
+pub mod rekey;
 pub mod serve;
 pub mod snapshot;
 pub mod standing;

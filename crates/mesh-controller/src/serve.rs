@@ -10,6 +10,7 @@
 //! ```
 
 pub mod accounts;
+pub mod cleaning;
 pub mod joins;
 pub mod loader;
 pub mod machine;

@@ -49,7 +49,13 @@ fn picture(nodes: usize) -> Event<Own> {
         gone: BTreeSet::new(),
     };
     let nodes = (0..nodes).map(|number| format!("n{number}")).collect();
-    Event::Own(Own::Picture(Picture { only: None, values: Vec::new(), users: Some(users), nodes }))
+    Event::Own(Own::Picture(Picture {
+        only: None,
+        values: Vec::new(),
+        users: Some(users),
+        nodes,
+        leaving: BTreeSet::new(),
+    }))
 }
 
 fn request(place: usize) -> Event<Own> {

@@ -345,7 +345,12 @@ impl World {
                 let fails = self.now < FAULTS && self.chance.one_in(3);
                 Own::Users(users.generation, if fails { Err("not loaded".into()) } else { Ok(()) })
             }
-            Task::Raise(_) | Task::Release | Task::Join(_) | Task::Reports(_) | Task::Read { .. } => return,
+            Task::Raise(_)
+            | Task::Release
+            | Task::Join(_)
+            | Task::Reports(_)
+            | Task::Cleaned(_)
+            | Task::Read { .. } => return,
         };
         self.later(Event::Own(own), slow);
     }
@@ -387,6 +392,7 @@ impl World {
             values: self.rows.iter().map(value).collect(),
             users: Some(users),
             nodes: BTreeSet::new(),
+            leaving: BTreeSet::new(),
         }
     }
 

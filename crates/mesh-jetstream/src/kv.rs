@@ -27,12 +27,17 @@ pub fn get(bucket: Kv<'_>, key: &str) -> Request {
 
 /// Asks for the first message from the sequence `from` on.
 pub fn next(bucket: Kv<'_>, from: u64) -> Request {
+    next_of(bucket, ">", from)
+}
+
+/// The same among the keys that match `keys`, such as `attic.>`.
+pub fn next_of(bucket: Kv<'_>, keys: &str, from: u64) -> Request {
     #[derive(Serialize)]
     struct Body {
         seq: u64,
         next_by_subj: String,
     }
-    let body = Body { seq: from, next_by_subj: format!("{}>", bucket.subject_prefix()) };
+    let body = Body { seq: from, next_by_subj: format!("{}{keys}", bucket.subject_prefix()) };
     Request {
         subject: format!("{MESSAGE_GET}{}", bucket.stream()),
         headers: Headers::new(),

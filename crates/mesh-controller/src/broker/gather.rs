@@ -52,6 +52,7 @@ pub fn accounts(store: &Store, signer: &Signer, at: Moment) -> Result<Accounts, 
         let key = signer.joiner(&day).public_key().parse().map_err(Error::Broken)?;
         accounts.joiners.insert(day, key);
     }
+    accounts.leaving = nodes::leaving(store.inventory())?.into_iter().collect();
     let provides = manifests.iter().filter(|(_, manifest)| !manifest.provides.is_empty());
     accounts.providers = provides.map(|(name, _)| name.clone()).collect();
     Ok(accounts)

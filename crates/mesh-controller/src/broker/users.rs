@@ -192,10 +192,13 @@ fn names(file: &str) -> impl Iterator<Item = &str> {
     found.into_iter()
 }
 
-/// The right to delete the keys of a node that was removed.
+/// The right to delete the keys of a node that was removed, and to find them.
 fn cleaning(node: &str) -> Group {
-    let subjects = Bucket::OF_NODES.map(|bucket| format!("$KV.{}.{}.>", bucket.name(), name::encode(node)));
-    Group { why: "Deletes the keys of a node that was removed.", subjects: subjects.to_vec() }
+    let token = name::encode(node);
+    let mut subjects = Bucket::OF_NODES.map(|bucket| format!("$KV.{}.{token}.>", bucket.name())).to_vec();
+    subjects.push(format!("$KV.mesh-controller_reports.{token}"));
+    subjects.push(format!("$JS.API.STREAM.MSG.GET.KV_{}", Bucket::Collect.name()));
+    Group { why: "Deletes the keys of a node that was removed.", subjects }
 }
 
 impl Body {

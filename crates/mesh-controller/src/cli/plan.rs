@@ -6,8 +6,8 @@ use super::show;
 use crate::compose::reason::Acts;
 use crate::compose::{Composed, compose};
 use crate::plan::{Line, Plan, plan};
-use crate::snapshot;
-use crate::store::{Store, nodes, sent};
+use crate::store::{Store, identity, nodes, sent};
+use crate::{rekey, snapshot};
 use argh::{ArgsInfo, FromArgs};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
@@ -49,7 +49,9 @@ impl PlanCommand {
         let snapshot = snapshot::read(store.inventory(), store.identity()).or_end()?;
         let composed = compose(&snapshot);
         let sent = sent::all(store.inventory()).or_end()?;
-        let plan = plan(&composed, &sent, self.node.as_deref());
+        let mut plan = plan(&composed, &sent, self.node.as_deref());
+        let tokens = identity::tokens(store.identity()).or_end()?;
+        rekey::put(&mut plan, rekey::notes(&snapshot, &tokens, crate::store::now()));
         let acts = told(&store).or_end()?;
         for (node, heard) in nodes::reports(store.inventory()).or_end()? {
             let differs = plan.nodes.get(&node).is_some_and(crate::plan::NodeChange::differs);

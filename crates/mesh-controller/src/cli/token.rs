@@ -5,6 +5,7 @@ use super::context::{Doing, Ended, Environment, OrEnd, store};
 use super::show;
 use crate::join::tokens::{self, Standing, Wanted};
 use crate::store::{Error, identity, lease, now};
+use crate::{rekey, snapshot};
 use argh::{ArgsInfo, FromArgs};
 use mesh_bus::{config, pin};
 use mesh_daemon::duration;
@@ -151,6 +152,10 @@ impl Issue {
         };
         let row = tokens::issue(&mut store, &signer, &wanted, &doing.act(), hand_over).or_end()?;
         complain(&format!("{}: good once for {node}, until {}", row.id, show::at(row.until)));
+        let snapshot = snapshot::read(store.inventory(), store.identity()).or_end()?;
+        for note in rekey::notes(&snapshot, &[row], now()).into_values() {
+            complain(&note);
+        }
         if !lease::row(store.inventory()).or_end()?.is_held(now()) {
             complain("warning: serve does not run here, and nobody answers a join without it");
         }

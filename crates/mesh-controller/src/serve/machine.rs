@@ -7,6 +7,7 @@ mod own;
 mod status;
 
 use crate::serve::accounts::Accounts;
+use crate::serve::cleaning::{self, Cleaning};
 use crate::serve::joins::Requests;
 use crate::serve::mirror::{Found, Mirror};
 use crate::serve::reports::Reports;
@@ -89,6 +90,7 @@ enum Topic {
     Write,
     Bucket,
     Lost,
+    Clean,
 }
 
 /// The connection.
@@ -123,6 +125,7 @@ struct Held {
 enum Call {
     Put(Place),
     Follow,
+    Clean,
 }
 
 /// The machine.
@@ -149,6 +152,7 @@ pub struct Controller {
     load_anyway: bool,
     nodes: BTreeSet<String>,
     reports: Reports,
+    cleaning: Cleaning,
     done: Vec<(Place, Option<Digest>, u64)>,
     noting: bool,
     store_failure: Option<String>,
@@ -185,6 +189,7 @@ impl Controller {
             load_anyway: false,
             nodes: BTreeSet::new(),
             reports: Reports::default(),
+            cleaning: Cleaning::default(),
             done: Vec::new(),
             noting: false,
             store_failure: None,
@@ -319,6 +324,11 @@ impl Controller {
             if !places.is_empty() {
                 actions.push(Action::Do(Task::Fetch(places)));
             }
+            // The file has the rights for it, and lets the node in no more.
+            if self.accounts.is_loaded() {
+                let step = self.cleaning.next(now);
+                actions.extend(step.map(|step| self.clean(step)));
+            }
         }
         actions
     }
@@ -352,9 +362,23 @@ impl Controller {
             let steps = self.follows[place].relist(now);
             actions.extend(self.steps(place, steps, now));
         }
+        if let Some(words) = self.cleaning.due(now) {
+            actions.extend(self.say(Level::Warn, Topic::Clean, &words, now));
+        }
         let late = self.requests.due(now);
         actions.extend(self.sends(late));
         actions
+    }
+
+    fn clean(&mut self, step: cleaning::Step) -> Action<Task> {
+        match step {
+            cleaning::Step::Send(message) => {
+                let (number, action) = self.call(Call::Clean, message);
+                self.cleaning.asked(number);
+                action
+            }
+            cleaning::Step::Done(node) => Action::Do(Task::Cleaned(node)),
+        }
     }
 
     fn sends(&mut self, messages: Vec<Outgoing>) -> Actions {
@@ -442,13 +466,24 @@ impl Machine for Controller {
             _ => None,
         };
         let reports = self.reports.next_deadline();
+        let cleans = matches!(self.link, Link::Up { .. }) && self.has_picture && self.accounts.is_loaded();
+        let cleaning = cleans.then(|| self.cleaning.next_deadline()).flatten();
         let accounts = self.held.fence.and(self.accounts.next_deadline());
         let follows = self.follows.iter().filter_map(Follow::next_deadline);
-        [lease, load, link, accounts, reports, self.mirror.next_deadline(), self.requests.next_deadline()]
-            .into_iter()
-            .flatten()
-            .chain(follows)
-            .min()
+        [
+            lease,
+            load,
+            link,
+            accounts,
+            reports,
+            cleaning,
+            self.mirror.next_deadline(),
+            self.requests.next_deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .chain(follows)
+        .min()
     }
 
     fn inbox(&self) -> String {

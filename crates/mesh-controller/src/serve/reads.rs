@@ -5,10 +5,10 @@ use crate::compose::reason::Acts;
 use crate::plan::{Plan, plan};
 use crate::serve::task::Reading;
 use crate::serve::wire::VERBS;
-use crate::snapshot;
 use crate::standing::{outstanding, read_reports};
 use crate::status::{Known, status};
 use crate::store::{Error, Moment, Store, acts, identity, nodes, sent, time_of};
+use crate::{rekey, snapshot};
 use mesh_daemon::time::rfc3339;
 use serde_json::{Value, json};
 
@@ -20,9 +20,11 @@ pub fn read(store: &Store, verb: Reading, body: &[u8], at: Moment) -> Result<Str
     }
     let mut answer = match verb {
         Reading::Plan => {
-            let composed = compose(&snapshot::read(store.inventory(), store.identity())?);
+            let snapshot = snapshot::read(store.inventory(), store.identity())?;
             let sent = sent::all(store.inventory())?;
-            told(&plan(&composed, &sent, node.as_deref()), &acts_of(store)?)
+            let mut plan = plan(&compose(&snapshot), &sent, node.as_deref());
+            rekey::put(&mut plan, rekey::notes(&snapshot, &identity::tokens(store.identity())?, at));
+            told(&plan, &acts_of(store)?)
         }
         Reading::Status => {
             let reports = read_reports(store)?;

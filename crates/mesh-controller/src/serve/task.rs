@@ -37,6 +37,8 @@ pub enum Task {
     Fetch(Vec<Place>),
     /// The bus has the wanted value of these places, with that sequence.
     Done(Vec<(Place, Option<Digest>, u64)>),
+    /// Nothing of this removed node is left on the bus.
+    Cleaned(String),
     /// Have the server load the file of users.
     Users(UsersFile),
     /// Answer a verb that reads.
@@ -106,6 +108,8 @@ pub enum Own {
     Noted,
     /// Of [`Task::Reports`]: how many were news.
     Reported(usize),
+    /// Of [`Task::Cleaned`].
+    Cleaned,
     /// Of [`Task::Users`]: whether the server has the file of that generation.
     Users(u64, Result<(), String>),
     /// Of [`Task::Read`]: the body of the answer, or why there is none.
@@ -127,6 +131,8 @@ pub enum Failed {
     Done,
     /// [`Task::Reports`].
     Reports,
+    /// [`Task::Cleaned`].
+    Cleaned,
 }
 
 /// How it stands with the lease.
@@ -153,6 +159,8 @@ pub struct Picture {
     pub users: Option<UsersFile>,
     /// All nodes.
     pub nodes: BTreeSet<String>,
+    /// Nodes that were removed, and whose keys are to be deleted with the rights that the file of users gives.
+    pub leaving: BTreeSet<String>,
 }
 
 /// A value that the bus is to hold.

@@ -69,6 +69,10 @@ impl Work {
                 Ok(()) => vec![Own::Noted],
                 Err(why) => vec![Own::Failed(Failed::Done, why.to_string())],
             },
+            Task::Cleaned(node) => match self.cleaned(&node) {
+                Ok(()) => vec![Own::Cleaned],
+                Err(why) => vec![Own::Failed(Failed::Cleaned, why.to_string())],
+            },
             Task::Read { id, verb, body } => {
                 let answer = (self.read)(&self.store, verb, &body, now());
                 vec![Own::Answer(id, answer.map_err(|why| why.to_string()))]
@@ -146,7 +150,8 @@ impl Work {
         }
         let nodes: BTreeSet<String> =
             nodes::all(self.store.inventory())?.into_iter().map(|node| node.name).collect();
-        Ok(Picture { only, values: Vec::new(), users: self.users.clone(), nodes })
+        let leaving = nodes::leaving(self.store.inventory())?;
+        Ok(Picture { only, values: Vec::new(), users: self.users.clone(), nodes, leaving })
     }
 
     fn join(&mut self, requests: Vec<(u64, Vec<u8>)>) -> Vec<Own> {
@@ -178,6 +183,13 @@ impl Work {
         picture.values.extend(sent::records(self.store.inventory())?.iter().map(value));
         self.owes_accounts = false;
         Ok((outcomes, Some(picture)))
+    }
+
+    fn cleaned(&mut self, node: &str) -> Result<(), Error> {
+        lease::expect(self.store.inventory(), self.fence()?)?;
+        let change = self.store.note_inventory()?;
+        nodes::has_left(&change, node)?;
+        change.commit()
     }
 
     fn report(&mut self, reports: Vec<Report>) -> Result<usize, Error> {

@@ -2,7 +2,7 @@
 
 use super::{Change, Error, Moment};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A node as the operator described it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -72,7 +72,8 @@ pub fn add(
         "INSERT INTO nodes (name, adopted, address, zone, since, act) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         params![name, adopted, address, zone, change.at, change.act],
     )?;
-    Ok(())
+    // What it writes under its name is its own from now on.
+    has_left(change, name)
 }
 
 /// Writes a node's record anew.
@@ -108,6 +109,24 @@ pub fn remove(change: &Change<'_>, name: &str) -> Result<(), Error> {
     }
     change.execute("DELETE FROM reports WHERE node = ?1", [name])?;
     change.execute("DELETE FROM nodes WHERE name = ?1", [name])?;
+    change.execute(
+        "INSERT INTO leaving (node, since, act) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+        params![name, change.at, change.act],
+    )?;
+    Ok(())
+}
+
+/// The nodes that were removed and may still have keys in the buckets that nodes write: the first 16, since each is a right
+/// more.
+pub fn leaving(connection: &Connection) -> Result<BTreeSet<String>, Error> {
+    let mut statement = connection.prepare("SELECT node FROM leaving ORDER BY node LIMIT 16")?;
+    let rows = statement.query_map([], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Nothing of a node that was removed is left on the bus.
+pub fn has_left(change: &Change<'_>, name: &str) -> Result<(), Error> {
+    change.execute("DELETE FROM leaving WHERE node = ?1", [name])?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use super::Context;
 /// The steps of a context, the first one from an empty file.
 pub(super) const fn steps(context: Context) -> &'static [&'static str] {
     match context {
-        Context::Inventory => &[INVENTORY_1, INVENTORY_2],
+        Context::Inventory => &[INVENTORY_1, INVENTORY_2, INVENTORY_3],
         Context::Identity => &[IDENTITY_1],
     }
 }
@@ -89,6 +89,15 @@ CREATE TRIGGER touch_declared_delete AFTER DELETE ON declared BEGIN UPDATE touch
 CREATE TRIGGER touch_sent_insert AFTER INSERT ON sent BEGIN UPDATE touched SET count = count + 1; END;
 CREATE TRIGGER touch_sent_update AFTER UPDATE ON sent BEGIN UPDATE touched SET count = count + 1; END;
 CREATE TRIGGER touch_sent_delete AFTER DELETE ON sent BEGIN UPDATE touched SET count = count + 1; END;
+";
+
+/// Remembers nodes that were removed until what they wrote is deleted from the bus. What was written down as done, or under
+/// which revision, is not composed from.
+const INVENTORY_3: &str = "
+CREATE TABLE leaving (node TEXT PRIMARY KEY, since INTEGER NOT NULL, act INTEGER NOT NULL) STRICT;
+DROP TRIGGER touch_sent_update;
+CREATE TRIGGER touch_sent_update AFTER UPDATE OF value, node, module ON sent WHEN OLD.value IS NOT NEW.value
+  OR OLD.node <> NEW.node OR OLD.module <> NEW.module BEGIN UPDATE touched SET count = count + 1; END;
 ";
 
 const IDENTITY_1: &str = "

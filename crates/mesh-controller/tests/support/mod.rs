@@ -4,7 +4,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use crossbeam_channel::{Sender, unbounded};
-use mesh_bus::config::{self, Flags};
+use mesh_bus::config::{self, BusConfig, Flags};
 use mesh_controller::broker;
 use mesh_controller::broker::load::Reload;
 use mesh_controller::identity::{self, Signer};
@@ -75,8 +75,14 @@ pub fn store() -> (TempDir, Paths, Store) {
 
 /// The shipped configuration, with a file for the process id.
 pub fn shipped(server: &Server) -> Setup {
+    shipped_with(server, "./users.conf")
+}
+
+/// One that includes another file of users.
+pub fn shipped_with(server: &Server, users: &str) -> Setup {
     let pid = server.directory().join("nats.pid");
-    Setup::custom(SHIPPED).append(&format!("pid_file: \"{}\"", pid.display()))
+    Setup::custom(&SHIPPED.replace("include ./users.conf", &format!("include {users}")))
+        .append(&format!("pid_file: \"{}\"", pid.display()))
 }
 
 /// A server that has the file of users beside its configuration.
@@ -170,19 +176,29 @@ impl Mesh {
         self.role("controller", "_INBOX_mesh.controller")
     }
 
-    /// Starts a controller that serves.
-    pub fn serve(&self) -> Serving {
+    /// Where the server is, for the controller.
+    pub fn connection(&self) -> BusConfig {
         let flags = Flags {
             server: Some(self.server.client_url()),
             nkey: Some(self.keys.join("controller.nk").display().to_string()),
             ..Flags::default()
         };
-        let connection = config::load(&flags, &|_| None).unwrap();
+        config::load(&flags, &|_| None).unwrap()
+    }
+
+    /// Starts a controller that serves.
+    pub fn serve(&self) -> Serving {
+        self.serve_with_users(self.server.directory().join("users.conf"))
+    }
+
+    /// One that has the file of users elsewhere.
+    pub fn serve_with_users(&self, users: PathBuf) -> Serving {
+        let connection = self.connection();
         let (signals, signal_receiver) = unbounded();
         let status = self.folder.path().join(format!("status-{}.json", nuid::next()));
         let settings = Settings {
             paths: self.paths.clone(),
-            users_file: Some(self.server.directory().join("users.conf")),
+            users_file: Some(users),
             reload: Reload::Pid(self.server.directory().join("nats.pid").display().to_string()),
             status_file: Some(status.clone()),
             version: "0.1.0".into(),

@@ -37,6 +37,7 @@ impl Controller {
         self.link = Link::Up { server, max_payload };
         self.calls.clear();
         self.mirror.down();
+        self.cleaning.down();
         self.accounts.doubt();
         let inbox = self.inboxes.current();
         for place in 0..self.follows.len() {
@@ -61,6 +62,7 @@ impl Controller {
         self.move_at = None;
         self.calls.clear();
         self.mirror.down();
+        self.cleaning.down();
         for follow in &mut self.follows {
             follow.down();
         }
@@ -83,7 +85,7 @@ impl Controller {
         Bucket::ALL.get(place).copied()
     }
 
-    fn call(&mut self, call: Call, message: Outgoing) -> (u64, Action<crate::serve::task::Task>) {
+    pub(super) fn call(&mut self, call: Call, message: Outgoing) -> (u64, Action<crate::serve::task::Task>) {
         self.next_call += 1;
         let number = self.next_call;
         self.calls.insert(number, call);
@@ -198,6 +200,13 @@ impl Controller {
                 let steps = self.follows[place].answered(no_responders, body, now);
                 self.steps(place, steps, now)
             }
+            Some(Call::Clean) if self.cleaning.awaits(call) => {
+                match self.cleaning.answered(no_responders, body, now) {
+                    Ok(step) => step.map(|step| self.clean(step)).into_iter().collect(),
+                    Err(words) => self.say(Level::Warn, Topic::Clean, &words, now).into_iter().collect(),
+                }
+            }
+            Some(Call::Clean) => Vec::new(),
             Some(Call::Put(place)) => {
                 let outcome = match (no_responders, error) {
                     (true, _) => WriteAnswer::Unknown("there is no bucket, or no JetStream".into()),

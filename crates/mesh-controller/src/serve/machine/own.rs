@@ -39,6 +39,11 @@ impl Controller {
                 self.reports.taken(now);
                 Vec::new()
             }
+            Own::Cleaned => {
+                // The right for it goes.
+                self.load_anyway = true;
+                Vec::new()
+            }
             Own::Users(generation, result) => self.users_ended(generation, result, now),
             Own::Answer(id, answer) => {
                 let room = match self.link {
@@ -101,6 +106,7 @@ impl Controller {
         }
         self.link = Link::Off;
         self.move_at = None;
+        self.cleaning.down();
         self.mirror.down();
         self.calls.clear();
         self.done.clear();
@@ -114,7 +120,7 @@ impl Controller {
     }
 
     fn picture(&mut self, picture: Picture, now: Duration) -> Actions {
-        let Picture { only, values, users, nodes } = picture;
+        let Picture { only, values, users, nodes, leaving } = picture;
         self.loading = self.loading && only.is_some();
         self.store_failure = None;
         if self.held.fence.is_none() {
@@ -122,6 +128,7 @@ impl Controller {
             return Vec::new();
         }
         self.nodes = nodes;
+        self.cleaning.want(leaving);
         if let Some(users) = users {
             self.accounts.want(users);
         }
@@ -173,6 +180,7 @@ impl Controller {
                 self.noting = false;
                 self.load_anyway = true;
             }
+            Failed::Cleaned => self.load_anyway = true,
             Failed::Reports => self.reports.failed(now),
         }
         let text = format!("the store: {why}");
