@@ -80,11 +80,24 @@ impl Composed {
 
 /// What each node is to run.
 pub fn compose(snapshot: &Snapshot) -> Composed {
-    let bindings = bindings::find(snapshot);
+    compose_some(snapshot, |_| true)
+}
+
+/// What some of the nodes are to run, as [`compose`] says of them too.
+pub fn compose_some(snapshot: &Snapshot, is_wanted: impl Fn(&str) -> bool) -> Composed {
+    let prepared = module::prepare(snapshot);
+    let bindings = bindings::find(snapshot, &prepared);
     let seating = seats::find(snapshot);
     let mut nodes = BTreeMap::new();
-    for (name, node) in &snapshot.nodes {
-        let around = module::Around { snapshot, name, node, bindings: &bindings, seating: &seating };
+    for (name, node) in snapshot.nodes.iter().filter(|(name, _)| is_wanted(name)) {
+        let around = module::Around {
+            snapshot,
+            prepared: &prepared,
+            name,
+            node,
+            bindings: &bindings,
+            seating: &seating,
+        };
         nodes.insert(name.clone(), compose_node(&around));
     }
     Composed {
@@ -182,14 +195,11 @@ fn order(around: &module::Around<'_>, plan: &NodePlan) -> Vec<String> {
     let mut order: Vec<String> = Vec::new();
     let mut left: BTreeSet<&str> = plan.modules.keys().map(String::as_str).collect();
     let waits = |module: &str, left: &BTreeSet<&str>| {
-        let bound = around.bindings.bound.iter();
-        bound.filter(|((node, consumer, _), _)| node == around.name && consumer == module).any(
-            |(_, (provider, _))| {
-                provider.node == around.name
-                    && provider.module != module
-                    && left.contains(provider.module.as_str())
-            },
-        )
+        around.bindings.of(around.name, module).any(|provider| {
+            provider.node == around.name
+                && provider.module != module
+                && left.contains(provider.module.as_str())
+        })
     };
     while let Some(first) = left.iter().copied().next() {
         // Modules that wait for each other without a placeholder are no fault: the first by name goes first.

@@ -1,9 +1,9 @@
 //! What the commands share: the store, who acts, and how a failure ends the program.
 
 use crate::compose::{Composed, Problem, compose};
-use crate::snapshot;
 use crate::store::acts::Act;
 use crate::store::{Change, Error, Paths, Store, inventory, now};
+use crate::{snapshot, standing};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::complain;
 use rusqlite::Connection;
@@ -117,14 +117,20 @@ pub(super) fn judged(
     let act = doing.act();
     let run = || -> Result<Result<Composed, Vec<Problem>>, Error> {
         let (change, identity) = store.change_inventory_beside(&act)?;
-        let before = composed(&change, identity)?.problems();
+        let before = snapshot::read(&change, identity)?;
         change_it(&change)?;
         let after = composed(&change, identity)?;
-        let new: Vec<Problem> = after.problems().difference(&before).cloned().collect();
-        if !new.is_empty() {
-            return Ok(Err(new));
+        let problems = after.problems();
+        // What was there before counts only where there is something now.
+        if !problems.is_empty() {
+            let before = compose(&before).problems();
+            let new: Vec<Problem> = problems.difference(&before).cloned().collect();
+            if !new.is_empty() {
+                return Ok(Err(new));
+            }
         }
         keep(&change, &after)?;
+        standing::keep(&change, identity, &after)?;
         change.commit()?;
         Ok(Ok(after))
     };

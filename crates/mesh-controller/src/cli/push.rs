@@ -9,10 +9,10 @@ use crate::compose::{Composed, compose};
 use crate::identity;
 use crate::plan::{NodeChange, Plan, plan};
 use crate::push::{Highest, Sending, intend};
-use crate::snapshot;
 use crate::store::lease::{self, Lease, Taken};
 use crate::store::sent::{self, Sent};
 use crate::store::{Error, Store, identity as ids, nodes};
+use crate::{snapshot, standing};
 use argh::{ArgsInfo, FromArgs};
 use mesh_bus::client::{CallError, Client};
 use mesh_daemon::exit::Exit;
@@ -192,6 +192,7 @@ impl Push {
         }
         let nodes = intend(&change, &plan, sending).or_end()?;
         if !nodes.is_empty() {
+            standing::keep(&change, identity, &composed).or_end()?;
             change.commit().or_end()?;
         }
         Ok((plan, composed, nodes))

@@ -1,5 +1,6 @@
 //! Who provides what to whom: each `requires` entry has one provider, kept from its first assignment on.
 
+use super::module::Prepared;
 use super::snapshot::{Bound, Holder, Moment, Snapshot};
 use mesh_model::assignment::Consumer;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,8 @@ pub type Entry = (String, String, String);
 pub(super) struct Bindings {
     /// The provider of each entry, and since when it is bound; `None` if that is new.
     pub(super) bound: BTreeMap<Entry, (Bound, Option<Moment>)>,
+    /// What is bound to each provider, in the order of the entries.
+    consumers: BTreeMap<Holder, Vec<Entry>>,
     /// What is wrong, by node and module.
     pub(super) problems: BTreeMap<(String, String), Vec<String>>,
 }
@@ -31,18 +34,14 @@ fn providers(snapshot: &Snapshot) -> BTreeMap<&str, Vec<Holder>> {
     providers
 }
 
-pub(super) fn find(snapshot: &Snapshot) -> Bindings {
+pub(super) fn find(snapshot: &Snapshot, prepared: &BTreeMap<&str, Prepared>) -> Bindings {
     let providers = providers(snapshot);
     let mut all = Bindings::default();
     let mut edges: BTreeMap<Holder, BTreeSet<Holder>> = BTreeMap::new();
     for (node, module) in snapshot.assignments.keys() {
         let Some(Ok(manifest)) = snapshot.modules.get(module).map(|known| &known.manifest) else { continue };
-        let waits: BTreeSet<String> = manifest
-            .needs()
-            .into_iter()
-            .filter(|need| need.provision.is_some())
-            .map(|need| need.name)
-            .collect();
+        let Some(Prepared { needs, .. }) = prepared.get(module.as_str()) else { continue };
+        let waits = |name: &String| needs.iter().any(|need| need.provision.is_some() && need.name == *name);
         for (name, provision) in &manifest.requires {
             let entry = (node.clone(), module.clone(), name.clone());
             let there = providers.get(provision.as_str()).map_or(&[][..], Vec::as_slice);
@@ -96,10 +95,11 @@ pub(super) fn find(snapshot: &Snapshot) -> Bindings {
                     continue;
                 }
             };
-            if waits.contains(name) {
+            if waits(name) {
                 let from = Holder { node: node.clone(), module: module.clone() };
                 edges.entry(from).or_default().insert(provider.clone());
             }
+            all.consumers.entry(provider.clone()).or_default().push(entry.clone());
             let bound = Bound { provision: provision.clone(), node: provider.node, module: provider.module };
             all.bound.insert(entry, (bound, since));
         }
@@ -144,18 +144,25 @@ fn circle(edges: &BTreeMap<Holder, BTreeSet<Holder>>, start: &Holder) -> Option<
 }
 
 impl Bindings {
+    /// Who a module of a node is bound to.
+    pub(super) fn of(&self, node: &str, module: &str) -> impl Iterator<Item = &Bound> {
+        let from = (node.to_owned(), module.to_owned(), String::new());
+        let (node, module) = (from.0.clone(), from.1.clone());
+        let own = self.bound.range(from..).take_while(move |((at, of, _), _)| *at == node && *of == module);
+        own.map(|(_, (bound, _))| bound)
+    }
+
     /// Who is bound to that provider for that provision.
     pub(super) fn consumers(&self, node: &str, module: &str, provision: &str) -> Vec<Consumer> {
-        self.bound
-            .iter()
-            .filter(|(_, (bound, _))| {
-                bound.node == node && bound.module == module && bound.provision == provision
-            })
-            .map(|((node, module, name), _)| Consumer {
-                node: node.clone(),
-                module: module.clone(),
-                name: name.clone(),
-            })
-            .collect()
+        let holder = Holder { node: node.to_owned(), module: module.to_owned() };
+        let entries = self.consumers.get(&holder).into_iter().flatten();
+        let own = entries
+            .filter(|entry| self.bound.get(*entry).is_some_and(|(bound, _)| bound.provision == provision));
+        own.map(|(node, module, name)| Consumer {
+            node: node.clone(),
+            module: module.clone(),
+            name: name.clone(),
+        })
+        .collect()
     }
 }

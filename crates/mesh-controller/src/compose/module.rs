@@ -40,10 +40,37 @@ pub struct ModulePlan {
 /// What a module's plan is made of beside its manifest.
 pub(super) struct Around<'s> {
     pub(super) snapshot: &'s Snapshot,
+    pub(super) prepared: &'s BTreeMap<&'s str, Prepared>,
     pub(super) name: &'s str,
     pub(super) node: &'s Node,
     pub(super) bindings: &'s Bindings,
     pub(super) seating: &'s Seating,
+}
+
+/// What follows from a manifest alone: it is the same on every node.
+pub(super) struct Prepared {
+    pub(super) needs: Vec<Need>,
+    resources: Vec<Draft>,
+    /// The ids of the resources that were added for directories.
+    dirs: Vec<String>,
+    sealed: Vec<(String, String)>,
+    /// The seats and the facts of the machine that it uses.
+    seats: BTreeSet<String>,
+    facts: BTreeSet<String>,
+}
+
+/// What follows from each manifest alone, of those that can be read.
+pub(super) fn prepare(snapshot: &Snapshot) -> BTreeMap<&str, Prepared> {
+    let of = |(name, known)| -> Option<(&str, Prepared)> {
+        let (name, known): (&String, &Module) = (name, known);
+        let manifest = known.manifest.as_ref().ok()?;
+        let needs = manifest.needs();
+        let (resources, dirs) = resources(name, manifest);
+        let sealed = sealed(manifest);
+        let (seats, facts) = (used("seat", manifest, &needs), used("machine", manifest, &needs));
+        Some((name.as_str(), Prepared { needs, resources, dirs, sealed, seats, facts }))
+    };
+    snapshot.modules.iter().filter_map(of).collect()
 }
 
 pub(super) fn compose(
@@ -55,6 +82,7 @@ pub(super) fn compose(
 ) -> Option<ModulePlan> {
     let (name, known, manifest) = module;
     let before = problems.len();
+    let prepared = around.prepared.get(name)?;
     let mut why = Reasons::default();
     let assigned = around.snapshot.assignments.get(&(around.name.to_owned(), name.to_owned()))?;
     why.put([""; 0], Reason::Assigned(assigned.act));
@@ -63,14 +91,16 @@ pub(super) fn compose(
     }
     let (settings, mut settings_why) = compose_settings(around, name, manifest, problems);
     settings_why.put([""; 0], Reason::Assigned(assigned.act));
-    let needs = needs(around, name, manifest, &mut why);
-    let placement = placement(around, name, manifest, ports, &needs, &mut why, problems);
+    let needs = needs(around, name, prepared, &mut why);
+    let placement = placement(around, name, manifest, ports, prepared, &mut why, problems);
     if problems.len() > before {
         return None;
     }
     let contributes = contributes(manifest, &placement, &settings, problems);
-    let resources = resources(name, manifest, &mut why);
-    let sealed = sealed(manifest);
+    for id in &prepared.dirs {
+        why.put(["resources".to_owned(), format!("[{id}]")], Reason::Directory);
+    }
+    let resources = prepared.resources.clone();
     let targets = targets(manifest, &resources, &placement, problems);
     let assignment = Assignment {
         module: name.to_owned(),
@@ -108,7 +138,7 @@ pub(super) fn compose(
         settings: settings_bytes,
         why,
         settings_why,
-        sealed,
+        sealed: prepared.sealed.clone(),
         targets,
         ports: ports
             .iter()
@@ -167,8 +197,8 @@ fn compose_settings(
     (merged.value, why)
 }
 
-fn needs(around: &Around<'_>, module: &str, manifest: &Manifest, why: &mut Reasons) -> Vec<Need> {
-    let mut needs = manifest.needs();
+fn needs(around: &Around<'_>, module: &str, prepared: &Prepared, why: &mut Reasons) -> Vec<Need> {
+    let mut needs = prepared.needs.clone();
     for need in &mut needs {
         if need.provision.is_some() {
             let entry = (around.name.to_owned(), module.to_owned(), need.name.clone());
@@ -215,7 +245,7 @@ fn placement(
     module: &str,
     manifest: &Manifest,
     ports: &BTreeMap<String, Placed>,
-    needs: &[Need],
+    prepared: &Prepared,
     why: &mut Reasons,
     problems: &mut Vec<String>,
 ) -> Placement {
@@ -240,7 +270,7 @@ fn placement(
         placement.port.insert(name.clone(), placed.port);
         why.put(["placement", "port", name], placed.why.clone());
     }
-    let asked = used("seat", manifest, needs);
+    let asked = &prepared.seats;
     let seats = [&manifest.seats.holds, &manifest.seats.asks, &manifest.seats.replicated];
     for seat in seats.into_iter().flatten() {
         let holder = around.seating.holders.get(seat);
@@ -261,7 +291,7 @@ fn placement(
             _ => {}
         }
     }
-    let asked = used("machine", manifest, needs);
+    let asked = &prepared.facts;
     placement.machine.insert("name".into(), at.to_owned());
     for fact in asked.iter().filter(|fact| *fact != "name") {
         let said = Reason::Node(node.act);
@@ -308,15 +338,15 @@ fn contributes(
 }
 
 /// The manifest's resources with the module's token before their ids, and a resource for each declared directory: behind
-/// the users and packages, and before the first that names one of them.
-fn resources(module: &str, manifest: &Manifest, why: &mut Reasons) -> Vec<Draft> {
+/// the users and packages, and before the first that names one of them. Gives the ids of the added ones too.
+fn resources(module: &str, manifest: &Manifest) -> (Vec<Draft>, Vec<String>) {
     let token = name::encode(module);
     let text = |draft: &Draft| draft.json().to_string();
     let first_use = manifest.resources.iter().position(|draft| text(draft).contains("${dir:"));
     let is_account = |draft: &Draft| matches!(draft.kind(), Kind::User | Kind::Package);
     let behind = manifest.resources.iter().rposition(is_account).map_or(0, |place| place + 1);
     let place = first_use.unwrap_or(behind).min(behind);
-    let mut dirs = Vec::new();
+    let (mut dirs, mut ids) = (Vec::new(), Vec::new());
     for (name, dir) in &manifest.dirs {
         let mut members = vec![
             ("id".to_owned(), Json::text(dir_id(name))),
@@ -331,14 +361,14 @@ fn resources(module: &str, manifest: &Manifest, why: &mut Reasons) -> Vec<Draft>
         }
         if let Ok(draft) = Draft::read(&Json::Object(members), &At::Root) {
             let draft = draft.below(&token);
-            why.put(["resources".to_owned(), format!("[{}]", draft.id())], Reason::Directory);
+            ids.push(draft.id().to_string());
             dirs.push(draft);
         }
     }
     let own = manifest.resources.iter().map(|draft| draft.below(&token));
     let mut resources: Vec<Draft> = own.collect();
     resources.splice(place..place, dirs);
-    resources
+    (resources, ids)
 }
 
 /// The resources that hold a secret or a credential, each with its placeholder.

@@ -32,12 +32,11 @@ impl<'s> Ports<'s> {
         let mut taken = BTreeMap::new();
         let mut kept = BTreeMap::new();
         let mut known = BTreeSet::new();
-        for ((at, module, name), port) in &snapshot.ports {
-            if at == node {
-                taken.insert((port.port, port.protocol.clone()), (module.clone(), name.clone()));
-                kept.insert((module.as_str(), name.as_str()), port);
-                known.insert(port.port);
-            }
+        let own = snapshot.ports.range((node.to_owned(), String::new(), String::new())..);
+        for ((_, module, name), port) in own.take_while(|((at, ..), _)| at == node) {
+            taken.insert((port.port, port.protocol.clone()), (module.clone(), name.clone()));
+            kept.insert((module.as_str(), name.as_str()), port);
+            known.insert(port.port);
         }
         let held = of.held.iter().filter(|held| !known.contains(&held.port));
         let held = held.map(|held| (held.port, held.id.clone())).collect();

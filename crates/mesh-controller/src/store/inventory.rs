@@ -3,6 +3,7 @@
 use super::{Change, Error, Moment};
 use mesh_model::json::nearest;
 use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::BTreeSet;
 
 /// A module as its manifest says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,6 +211,13 @@ pub fn ports(connection: &Connection) -> Result<Vec<Kept>, Error> {
             since: row.get(5)?,
         })
     })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The numbers of the ports that are kept on one node.
+pub fn ports_of(connection: &Connection, node: &str) -> Result<BTreeSet<u16>, Error> {
+    let mut statement = connection.prepare("SELECT port FROM ports WHERE node = ?1")?;
+    let rows = statement.query_map([node], |row| row.get(0))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
