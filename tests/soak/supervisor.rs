@@ -130,7 +130,10 @@ impl Supervisor {
         self.signal("STOP");
         soak.pause(during);
         self.signal("CONT");
-        self.lock().frozen = false;
+        let mut running = self.lock();
+        running.frozen = false;
+        // Told while it stood still, it heard of it only now.
+        running.told = running.told.map(|_| Instant::now());
     }
 
     /// The names of its threads.
