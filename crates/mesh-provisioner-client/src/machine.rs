@@ -194,6 +194,12 @@ pub struct Client {
     report_due: Option<Duration>,
     confirm: Option<u64>,
     name_at: Option<Duration>,
+    /// Until when nothing is to be done but writing, unless something else than the own writes happens.
+    rests_until: Option<Duration>,
+    /// Whether this event concerns the own writes alone.
+    only_writes: bool,
+    /// A module whose needs are written, so that what is applied of it may be.
+    wrote: bool,
     ready: bool,
     ended_pass: bool,
     stopping: bool,
@@ -257,6 +263,9 @@ impl Client {
             report_due: None,
             confirm: None,
             name_at: None,
+            rests_until: None,
+            only_writes: false,
+            wrote: false,
             ready: false,
             ended_pass: false,
             stopping: false,
@@ -302,6 +311,9 @@ impl Client {
         let hash = self.settings.node.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
+        // The last letters of a name reach only the lower bits: without this, node-1 and node-2 have nearly the same place.
+        let hash = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = hash ^ (hash >> 29);
         #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
         let place = (hash >> 11) as f64 / (1u64 << 53) as f64;
         place
@@ -350,6 +362,7 @@ impl Machine for Client {
 
     fn handle(&mut self, event: Event<Own>, now: Duration) -> Vec<Action<Task>> {
         self.now = now;
+        self.only_writes = false;
         match event {
             Event::Up { server, .. } => self.up(&server),
             Event::Down { why } => self.down(&why),

@@ -7,7 +7,7 @@ use mesh_jetstream::message::Outgoing;
 use mesh_model::host_api::Request;
 use mesh_model::standing::{Why, consumers_name};
 use mesh_service::follow::Reading;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::asks::{self, Answer, Asked, Held, MOST, PATIENT, backoff};
 use super::link::PATIENCE;
@@ -81,6 +81,8 @@ impl Client {
             return None;
         }
         let told = self.is_told();
+        let under_way: BTreeSet<&str> =
+            self.asks.values().filter(|ask| ask.call.is_some()).map(|ask| ask.provider.as_str()).collect();
         let room = self.asks.values().filter(|ask| ask.call.is_some()).count() < MOST;
         let mut first: Option<Duration> = None;
         let mut at = |time: Duration| first = Some(first.map_or(time, |first| first.min(time)));
@@ -93,8 +95,8 @@ impl Client {
             }
             let until = self.providers.0.get(&ask.provider).map(|provider| provider.until);
             let is_free = until.is_none_or(|until| until <= self.now);
-            let busy = self.providers.0.contains_key(&ask.provider)
-                && self.asks.values().any(|other| other.call.is_some() && other.provider == ask.provider);
+            let busy =
+                self.providers.0.contains_key(&ask.provider) && under_way.contains(ask.provider.as_str());
             if busy || !room {
                 continue;
             }

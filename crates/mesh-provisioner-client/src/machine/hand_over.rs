@@ -56,8 +56,10 @@ impl Client {
         if self.applying.is_some() || self.declaration.is_none() {
             return None;
         }
+        // A new declaration or value is tried at once.
         if let Some((at, _)) = self.host_retry
             && self.now < at
+            && self.change.is_none()
         {
             return Some(at);
         }
@@ -236,7 +238,7 @@ impl Client {
         let failures = self.host_retry.map_or(0, |(_, failures)| failures + 1);
         self.host_retry = Some((self.now + again(failures), failures));
         let line = format!("{} modules were not handed over, trying again: {why}", applying.modules.len());
-        self.notice(Level::Error, Topic::Host, "host", &line);
+        self.notice(Level::Error, Topic::Host, &why, &line);
         self.host_problem = Some(why);
         if matches!(self.settings.mode, Mode::Once(_) | Mode::Plan(_)) {
             self.verdict(5);

@@ -7,7 +7,7 @@ use mesh_runtime::{Action, Delivery};
 use mesh_service::backoff::Backoff;
 use mesh_service::follow::Step;
 
-use super::{Call, Client, Topic};
+use super::{COLLECT, Call, Client, NEEDS, Topic};
 
 const RECONNECT: Backoff = Backoff { first: Duration::from_millis(250), last: Duration::from_secs(4) };
 
@@ -158,6 +158,9 @@ impl Client {
         let Delivery { place, subject, reply, headers, body } = delivery;
         let Some(follow) = self.follows.get_mut(place) else { return };
         let steps = follow.delivered(&subject, reply.as_deref(), &headers, body, self.now);
+        let is_mirror = (NEEDS..=COLLECT).contains(&place);
+        self.only_writes = is_mirror && steps.iter().all(|step| matches!(step, Step::Entry(_)));
+        self.wrote |= is_mirror && place != NEEDS;
         self.steps(place, steps);
     }
 

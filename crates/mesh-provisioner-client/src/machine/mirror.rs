@@ -27,11 +27,53 @@ pub(super) struct Mirror {
     held: BTreeMap<String, (Option<Vec<u8>>, u64)>,
     is_listed: bool,
     /// Keys to look at.
-    todo: BTreeSet<String>,
+    todo: Todo,
     /// Keys that are written even if they do not differ.
     forced: BTreeSet<String>,
     under_way: BTreeMap<String, Option<String>>,
     later: BTreeMap<String, Duration>,
+    /// Whether nothing of some module is to be written any more since it was last asked.
+    idled: bool,
+}
+
+/// Keys, by the token of their module.
+#[derive(Debug)]
+struct Todo {
+    token: usize,
+    keys: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Todo {
+    fn of(token: usize) -> Self {
+        Todo { token, keys: BTreeMap::new() }
+    }
+
+    fn insert(&mut self, key: String) {
+        let module = key.split('.').nth(self.token).unwrap_or_default().to_owned();
+        self.keys.entry(module).or_default().insert(key);
+    }
+
+    fn extend(&mut self, keys: impl IntoIterator<Item = String>) {
+        keys.into_iter().for_each(|key| self.insert(key));
+    }
+
+    fn remove(&mut self, key: &str) {
+        let module = key.split('.').nth(self.token).unwrap_or_default();
+        if let Some(keys) = self.keys.get_mut(module) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.keys.remove(module);
+            }
+        }
+    }
+
+    fn has(&self, module: &str) -> bool {
+        self.keys.contains_key(module)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &String> {
+        self.keys.values().flatten()
+    }
 }
 
 enum Desired<'m> {
@@ -49,11 +91,17 @@ impl Mirror {
             declared: None,
             held: BTreeMap::new(),
             is_listed: false,
-            todo: BTreeSet::new(),
+            todo: Todo::of(token),
             forced: BTreeSet::new(),
             under_way: BTreeMap::new(),
             later: BTreeMap::new(),
+            idled: false,
         }
+    }
+
+    /// Whether nothing of some module is to be written any more since this was last asked.
+    pub(super) fn has_idled(&mut self) -> bool {
+        std::mem::take(&mut self.idled)
     }
 
     pub(super) fn bucket(&self) -> &'static str {
@@ -91,7 +139,11 @@ impl Mirror {
 
     /// What the bucket holds under a key.
     pub(super) fn entry(&mut self, key: String, value: Option<Vec<u8>>, revision: u64) {
-        self.todo.insert(key.clone());
+        let is_right =
+            matches!(self.desired(&key), Desired::Text(text) if value.as_deref() == Some(text.as_bytes()));
+        if !is_right {
+            self.todo.insert(key.clone());
+        }
         self.held.insert(key, (value, revision));
     }
 
@@ -123,7 +175,7 @@ impl Mirror {
     pub(super) fn is_busy(&self, module: &str) -> bool {
         let token = name::encode(module);
         let is_of = |key: &String| key.split('.').nth(self.token) == Some(&token);
-        !self.is_listed || self.todo.iter().any(is_of) || self.under_way.keys().any(is_of)
+        !self.is_listed || self.todo.has(&token) || self.under_way.keys().any(is_of)
     }
 
     /// The writes to send now, with their keys. `may` holds a key back.
@@ -132,38 +184,44 @@ impl Mirror {
         if !self.is_listed {
             return writes;
         }
-        let todo: Vec<String> = self.todo.iter().cloned().collect();
-        for key in todo {
-            if self.under_way.len() >= WINDOW {
-                break;
-            }
-            if self.under_way.contains_key(&key)
-                || self.later.get(&key).is_some_and(|at| now < *at)
-                || !may(&key)
-            {
-                continue;
-            }
-            let held = self.held.get(&key);
-            let (value, revision) = held.map_or((None, 0), |(value, revision)| (value.as_deref(), *revision));
-            let text = match self.desired(&key) {
-                Desired::Text(text) if value == Some(text.as_bytes()) && !self.forced.contains(&key) => None,
-                Desired::Text(text) if kv::can_be_written(&key) => Some(Some(text.to_owned())),
-                Desired::Absent if value.is_some() => Some(None),
-                _ => None,
+        loop {
+            // What is to be written may be many times what may be under way: only so much is looked at.
+            let room = WINDOW.saturating_sub(self.under_way.len());
+            let is_due = |key: &&String| {
+                !self.under_way.contains_key(*key)
+                    && self.later.get(*key).is_none_or(|at| *at <= now)
+                    && may(key)
             };
-            self.later.remove(&key);
-            self.todo.remove(&key);
-            self.forced.remove(&key);
-            let Some(text) = text else { continue };
-            let bucket = Kv::new(self.bucket);
-            let request = match &text {
-                Some(text) => kv::put(bucket, &key, text, revision),
-                None => kv::delete(bucket, &key, revision),
-            };
-            self.under_way.insert(key.clone(), text);
-            writes.push((key, request));
+            let keys: Vec<String> = self.todo.iter().filter(is_due).take(room).cloned().collect();
+            if keys.is_empty() {
+                return writes;
+            }
+            writes.extend(keys.into_iter().filter_map(|key| self.begin(key)));
         }
-        writes
+    }
+
+    /// Takes a key off the list, and returns its write if it differs.
+    fn begin(&mut self, key: String) -> Option<(String, Request)> {
+        let held = self.held.get(&key);
+        let (value, revision) = held.map_or((None, 0), |(value, revision)| (value.as_deref(), *revision));
+        let text = match self.desired(&key) {
+            Desired::Text(text) if value == Some(text.as_bytes()) && !self.forced.contains(&key) => None,
+            Desired::Text(text) if kv::can_be_written(&key) => Some(Some(text.to_owned())),
+            Desired::Absent if value.is_some() => Some(None),
+            _ => None,
+        };
+        self.later.remove(&key);
+        self.todo.remove(&key);
+        self.forced.remove(&key);
+        self.idled |= text.is_none();
+        let text = text?;
+        let bucket = Kv::new(self.bucket);
+        let request = match &text {
+            Some(text) => kv::put(bucket, &key, text, revision),
+            None => kv::delete(bucket, &key, revision),
+        };
+        self.under_way.insert(key.clone(), text);
+        Some((key, request))
     }
 
     /// The answer to a write: `None`, if none came in time. Returns whether it was stored, or why it is tried again.
@@ -174,6 +232,7 @@ impl Mirror {
         now: Duration,
     ) -> Result<bool, String> {
         let Some(text) = self.under_way.remove(key) else { return Ok(false) };
+        self.idled = true;
         let answer = answer.map(|body| kv::parse_write(Kv::new(self.bucket), body));
         let why = match answer {
             Some(WriteAnswer::Stored(revision)) => {

@@ -28,6 +28,23 @@ const NAME_EVERY: Duration = Duration::from_secs(60);
 
 impl Client {
     pub(super) fn turn(&mut self) {
+        // The own writes are answered and come back by the thousand: nothing else follows from them.
+        if self.only_writes
+            && self.settings.mode == Mode::Serve
+            && self.rests_until.is_none_or(|at| self.now < at)
+        {
+            self.write();
+            let again = self.mirrors.iter().filter_map(|mirror| mirror.next_deadline(self.now));
+            let answers = self.now + PATIENCE;
+            self.rests_until = again.chain(self.rests_until).chain([answers]).min();
+            return;
+        }
+        self.wrote = true;
+        self.whole_turn();
+        self.rests_until = self.whole_deadline();
+    }
+
+    fn whole_turn(&mut self) {
         self.connect();
         self.overdue();
         for place in 0..self.follows.len() {
@@ -54,6 +71,9 @@ impl Client {
         for mirror in 0..self.mirrors.len() {
             let [needs, applied, _] = &mut self.mirrors;
             // What is applied is written behind the needs of its module.
+            if mirror == 1 && !needs.has_idled() && !self.wrote {
+                continue;
+            }
             let writes = if mirror == 1 {
                 applied.poll(now, |key| {
                     let module = key.split('.').nth(1).and_then(|token| name::decode(token).ok());
@@ -67,9 +87,12 @@ impl Client {
                 self.call(Outgoing::from(request), Call::Write(mirror, key), PATIENCE);
             }
         }
+        self.wrote = false;
     }
 
     pub(super) fn write_answered(&mut self, mirror: usize, key: &str, body: Option<&[u8]>) {
+        self.only_writes = true;
+        self.wrote |= mirror > 0;
         match self.mirrors[mirror].written(key, body, self.now) {
             Ok(true) if mirror == 0 => {
                 // What is applied is written again behind each write of a need, once the module stands.
@@ -260,7 +283,12 @@ impl Client {
         }
     }
 
+    /// When to look again.
     pub(super) fn deadline(&self) -> Option<Duration> {
+        if self.only_writes { self.rests_until } else { self.whole_deadline() }
+    }
+
+    fn whole_deadline(&self) -> Option<Duration> {
         let follows = self.follows.iter().filter_map(mesh_service::follow::Follow::next_deadline);
         let calls = self.calls.values().map(|(_, until)| *until);
         let mirrors = self.mirrors.iter().filter_map(|mirror| mirror.next_deadline(self.now));

@@ -3,7 +3,9 @@
 #![allow(unreachable_pub, dead_code, reason = "what a module of a test offers")]
 #![allow(clippy::print_stdout, reason = "a figure")]
 
+mod faults;
 mod node;
+mod values;
 
 use std::time::Duration;
 

@@ -31,6 +31,10 @@ pub const APPLIED: &str = "mesh-provisioner_applied";
 pub const COLLECT: &str = "mesh-provisioner_collect";
 pub const REGISTRY: &str = "mesh-provisioner_registry";
 
+/// All of them.
+pub const BUCKETS: [&str; 9] =
+    [ASSIGNMENTS, SETTINGS, DECLARATIONS, REPORTS, REVISIONS, NEEDS, APPLIED, COLLECT, REGISTRY];
+
 /// How long a change may take to the file.
 pub const SOON: Duration = Duration::from_secs(15);
 
@@ -89,15 +93,18 @@ impl Mesh {
         // The rights of a node in a mesh with one provider.
         let server = Setup::shipped().replace(registry, &format!("{registry}\n            {bound}")).start();
         let tester = server.client(&TESTER);
-        for bucket in
-            [ASSIGNMENTS, SETTINGS, DECLARATIONS, REPORTS, REVISIONS, NEEDS, APPLIED, COLLECT, REGISTRY]
-        {
+        for bucket in BUCKETS {
             tester.create_bucket(bucket, &json!({}));
         }
         for entry in &ENTRIES {
             tester.kv_put(REGISTRY, entry.kind, entry.to_json());
         }
         Mesh { server, tester, key: KeyPair::new_operator(), vault: XKey::new(), sequence: 0 }
+    }
+
+    /// The only key whose declarations count.
+    pub fn key(&self) -> mesh_model::keys::MeshKey {
+        self.key.public_key().parse().unwrap()
     }
 
     /// Ends the server and starts it again; it keeps its buckets.
@@ -134,10 +141,10 @@ impl Mesh {
         self.tester.kv_put(DECLARATIONS, "attic", envelope.to_bytes());
     }
 
-    /// Answers the verb for secrets.
+    /// Answers the verbs for secrets and for consumers.
     pub fn vault(&self, node: &Node) -> Vault {
         let client = self.server.client(&TESTER);
-        let requests = client.subscribe("mesh-vault.secret", Some("q"));
+        let requests = client.subscribe("mesh-vault.*", Some("q"));
         let secrets: Arc<Mutex<std::collections::BTreeMap<(String, String), Value>>> = Arc::default();
         let asked: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
         let over = Arc::new(AtomicBool::new(false));
@@ -148,7 +155,11 @@ impl Mesh {
                     let Ok(message) = requests.next(Duration::from_millis(50)) else { continue };
                     let request: Value = serde_json::from_slice(&message.body).unwrap();
                     let text = |name: &str| request[name].as_str().unwrap().to_owned();
-                    let key = (text("module"), text("name"));
+                    let name = match &message.subject[..] {
+                        b"mesh-vault.consumers" => format!("consumers:{}", text("provision")),
+                        _ => text("name"),
+                    };
+                    let key = (text("module"), name);
                     asked.lock().unwrap().push(key.clone());
                     let answer = secrets.lock().unwrap().get(&key).cloned().unwrap_or_else(
                         || json!({"error":{"code":404,"message":"not accepted yet","sequence":1}}),
@@ -192,6 +203,36 @@ impl Vault {
         let sealed = seal(&self.key, &self.sealing, &label, revision, value);
         let answer = json!({"node":"attic","module":module,"name":name,"revision":revision,"sealed":sealed,"again_after":300});
         self.secrets.lock().unwrap().insert((module.to_owned(), name.to_owned()), answer);
+    }
+
+    /// The credentials of a provider's consumers: node, module and name of each, user and password.
+    pub fn set_consumers(
+        &self,
+        module: &str,
+        provision: &str,
+        revision: u64,
+        of: &[(&str, &str, &str, &str, &str)],
+    ) {
+        let sealed: Vec<Value> = of
+            .iter()
+            .map(|(node, of_module, name, user, password)| {
+                let consumer = json!({"node":node,"module":of_module,"name":name});
+                let label = Label {
+                    mesh: "m1".to_owned(),
+                    node: "attic".to_owned(),
+                    module: module.to_owned(),
+                    kind: "consumers".to_owned(),
+                    name: provision.to_owned(),
+                    of: Some(serde_json::from_value(consumer.clone()).unwrap()),
+                };
+                let credential = json!({"user":user,"password":password}).to_string();
+                let sealed = seal(&self.key, &self.sealing, &label, revision, credential.as_bytes());
+                json!({"for":consumer,"sealed":sealed})
+            })
+            .collect();
+        let answer = json!({"node":"attic","module":module,"provision":provision,"revision":revision,"sealed":sealed,"again_after":300});
+        let key = (module.to_owned(), format!("consumers:{provision}"));
+        self.secrets.lock().unwrap().insert(key, answer);
     }
 
     pub fn asked(&self) -> usize {
@@ -302,6 +343,11 @@ impl Node {
                 serde_json::from_slice(&fs::read(&path).unwrap_or_default()).unwrap_or_default();
             if status["ready"] == true && status["pid"] == pid { Ok(()) } else { Err(status.to_string()) }
         });
+    }
+
+    /// The client and the host.
+    pub fn processes(&self) -> Vec<u32> {
+        [&self.client, &self.host].into_iter().flatten().map(|running| running.0.id()).collect()
     }
 
     pub fn read(&self, path: &str) -> Option<Vec<u8>> {

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "what a module of a test offers")]
 #![allow(clippy::print_stdout, reason = "a failing test prints what happened")]
 
+mod cases;
 mod world;
 
 use std::time::Duration;

@@ -1,10 +1,11 @@
 //! A world for the client: a bus with faults, a vault, a host, and an operator who changes things. One seed gives one run.
 
 mod host;
+mod judge;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mesh_jetstream::message::Outgoing;
 use mesh_model::digest::Digest;
@@ -83,6 +84,8 @@ enum Happens {
         fails: bool,
     },
     Starts,
+    /// The state could not be kept, before that hand-over.
+    Fails(u64, Option<u64>),
 }
 
 /// What a module is made of: what the host applied, or what is wanted.
@@ -94,6 +97,8 @@ pub struct Content {
 }
 
 pub struct World {
+    /// The node's name.
+    pub name: String,
     random: u64,
     pub now: Duration,
     queue: BTreeMap<(Duration, u64), Happens>,
@@ -133,6 +138,19 @@ pub struct World {
     pub hand_overs: u64,
     /// Modules that the host never applies.
     pub broken: BTreeSet<String>,
+    /// Whether the state folder of the client can be written.
+    pub state_is_writable: bool,
+    /// How long the vault takes, and how often it says the same.
+    pub vault_takes: Duration,
+    pub vault_repeats: u64,
+    /// After how long the vault's values are to be asked for again.
+    pub again_after: u64,
+    /// When the vault was asked.
+    pub asked_at: Vec<Duration>,
+    /// The processor's time that the client took.
+    pub worked: Duration,
+    /// Whether nothing is written down.
+    pub is_quiet: bool,
     trace: Vec<String>,
 }
 
@@ -149,6 +167,7 @@ impl Drop for World {
 impl World {
     pub fn new(seed: u64, faults: Faults) -> Self {
         let mut world = World {
+            name: "attic".to_owned(),
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             now: Duration::ZERO,
             queue: BTreeMap::new(),
@@ -183,6 +202,13 @@ impl World {
             needless: BTreeMap::new(),
             hand_overs: 0,
             broken: BTreeSet::new(),
+            state_is_writable: true,
+            vault_takes: Duration::ZERO,
+            vault_repeats: 1,
+            again_after: 300,
+            asked_at: Vec::new(),
+            worked: Duration::ZERO,
+            is_quiet: false,
             trace: Vec::new(),
         };
         for entry in &ENTRIES {
@@ -192,6 +218,9 @@ impl World {
     }
 
     fn note(&mut self, line: impl Into<String>) {
+        if self.is_quiet {
+            return;
+        }
         self.trace.push(format!("{:>9} ms  {}", self.now.as_millis(), line.into()));
     }
 
@@ -206,6 +235,10 @@ impl World {
         #[expect(clippy::cast_precision_loss, reason = "a chance")]
         let drawn = self.below(1_000_000) as f64 / 1e6;
         drawn < chance
+    }
+
+    fn key_of(&self, module: &str) -> String {
+        format!("{}.{module}", self.name)
     }
 
     fn later(&mut self, after: Duration, what: Happens) {
@@ -230,18 +263,18 @@ impl World {
                 "assignment": Digest::of(assignment.as_bytes()).to_string(),
                 "settings": Digest::of(settings.as_bytes()).to_string(),
             }));
-            self.put(ASSIGNMENTS, &format!("attic.{name}"), Some(assignment.into_bytes()));
-            self.put(SETTINGS, &format!("attic.{name}"), Some(settings.into_bytes()));
+            self.put(ASSIGNMENTS, &self.key_of(&name), Some(assignment.into_bytes()));
+            self.put(SETTINGS, &self.key_of(&name), Some(settings.into_bytes()));
         }
         let payload = json!({
-            "mesh": "m1", "node": "attic", "sequence": self.sequence, "fence": 1,
+            "mesh": "m1", "node": self.name, "sequence": self.sequence, "fence": 1,
             "at": "2026-11-30T20:00:00Z", "vault": self.vault.public_key(), "modules": parts,
             "adoption": null,
         });
         let bytes = payload.to_string().into_bytes();
         let envelope = Envelope::sign(PayloadType::Declaration, bytes, &self.key).unwrap();
         self.note(format!("push {}", self.sequence));
-        self.put(DECLARATIONS, "attic", Some(envelope.to_bytes()));
+        self.put(DECLARATIONS, &self.name.clone(), Some(envelope.to_bytes()));
     }
 
     /// Makes a new revision of a secret.
@@ -250,13 +283,13 @@ impl World {
         *revision += 1;
         let value = format!(r#"{{"revision":{revision},"origin":"made","recovery":null}}"#);
         self.note(format!("rotate {module} {name}"));
-        self.put(REVISIONS, &format!("attic.{module}.{name}"), Some(value.into_bytes()));
+        self.put(REVISIONS, &format!("{}.{module}.{name}", self.name), Some(value.into_bytes()));
     }
 
     /// Writes a key as anyone with the right may; nothing: deletes it.
     #[expect(clippy::needless_pass_by_value, reason = "callers make the value on the spot")]
     pub fn put(&mut self, bucket: &'static str, key: &str, value: Option<Vec<u8>>) -> u64 {
-        let stored = self.buckets.get_mut(bucket).unwrap();
+        let Some(stored) = self.buckets.get_mut(bucket) else { return 0 };
         stored.sequence += 1;
         let sequence = stored.sequence;
         stored.keys.insert(key.to_owned(), (value.clone(), sequence));
@@ -322,7 +355,7 @@ impl World {
         let settings = Settings {
             mesh: "m1".to_owned(),
             mesh_key: self.key.public_key().parse().unwrap(),
-            node: "attic".to_owned(),
+            node: self.name.clone(),
             nonce: format!("nonce{}", self.process),
             seed: self.random,
             mode: Mode::Serve,
@@ -349,7 +382,9 @@ impl World {
     fn tell(&mut self, event: Event<Own>) {
         let Some((client, began)) = &mut self.client else { return };
         let since = self.now.saturating_sub(*began);
+        let begun = Instant::now();
         let actions = client.handle(event, since);
+        self.worked += begun.elapsed();
         for action in actions {
             match action {
                 Action::Connect => {
@@ -394,7 +429,11 @@ impl World {
             return;
         }
         match task {
-            Task::Keep(text) => self.kept = Some(text),
+            Task::Keep(text) if self.state_is_writable => self.kept = Some(text),
+            Task::Keep(_) => self.later(Duration::ZERO, Happens::Fails(self.process, None)),
+            Task::HandOver { call, .. } if !self.state_is_writable => {
+                self.later(Duration::ZERO, Happens::Fails(self.process, Some(call)));
+            }
             Task::HandOver { call, memory, request } => {
                 if let Some(memory) = memory {
                     self.kept = Some(memory);
@@ -501,7 +540,14 @@ impl World {
                     self.tell(Event::Own(Own::Ended { call, result }));
                 }
             }
-            Happens::Connected(_) | Happens::Sent(..) | Happens::Comes(..) => {}
+            Happens::Fails(process, call) if process == self.process => {
+                let why = "no space left on the device".to_owned();
+                self.tell(Event::Own(match call {
+                    Some(call) => Own::Ended { call, result: Err(why) },
+                    None => Own::NotKept(why),
+                }));
+            }
+            Happens::Connected(_) | Happens::Sent(..) | Happens::Comes(..) | Happens::Fails(..) => {}
         }
     }
 
@@ -511,69 +557,6 @@ impl World {
         self.break_link();
         self.tell(Event::Down { why: "the bus is away".to_owned() });
     }
-
-    /// What is wrong with how everything stands, now that everything should be current.
-    pub fn wrong(&self) -> Vec<String> {
-        let mut wrong = Vec::new();
-        for (name, (assignment, settings)) in &self.modules {
-            let digest = |value: &Value| Digest::of(value.to_string().as_bytes()).to_string();
-            let (assignment_digest, settings_digest) = (digest(assignment), digest(settings));
-            let Some(content) = self.machine.get(name) else {
-                wrong.push(format!("{name} is not on the machine"));
-                continue;
-            };
-            if content.assignment != assignment_digest || content.settings != settings_digest {
-                wrong.push(format!("{name} is an old one"));
-            }
-            let values = &self.copy[name];
-            for (key, revision) in revisions(values) {
-                let newest = self.secrets[&(name.clone(), key.clone())];
-                if revision != newest {
-                    wrong.push(format!("{name} {key} has revision {revision}, the newest is {newest}"));
-                }
-            }
-            let applied = self.get(APPLIED, &format!("attic.{name}")).unwrap_or_default();
-            if applied["assignment"] != assignment_digest.as_str()
-                || applied["settings"] != settings_digest.as_str()
-            {
-                wrong.push(format!("{name} is not said to be applied: {applied}"));
-            }
-            for need in assignment["needs"].as_array().unwrap() {
-                let text = |field: &str| mesh_model::name::encode(need[field].as_str().unwrap());
-                let key = format!("attic.{name}.{}.{}", text("kind"), text("name"));
-                let value = self.get(NEEDS, &key).unwrap_or_default();
-                if value["state"] != "filled" {
-                    wrong.push(format!("{key}: {value}"));
-                }
-            }
-        }
-        for bucket in [NEEDS, APPLIED] {
-            for key in self.keys(bucket) {
-                if !self.modules.contains_key(key.split('.').nth(1).unwrap()) {
-                    wrong.push(format!("{bucket} {key} is of no module"));
-                }
-            }
-        }
-        wrong
-    }
-}
-
-/// The revisions of the secrets in some values, by their names.
-fn revisions(values: &BTreeMap<String, Given>) -> Vec<(String, u64)> {
-    let secrets = values.iter().filter_map(|(key, given)| {
-        let name = key.strip_prefix("secret:")?;
-        let Given::Sealed(sealed) = given else { return None };
-        let text = serde_json::to_value(&sealed[0]).unwrap();
-        let body = text.as_str().unwrap().rsplit(':').next().unwrap().to_owned();
-        let bytes = data_encoding::BASE64.decode(body.as_bytes()).unwrap();
-        // `xkv1` and the nonce.
-        Some((name.to_owned(), u64::from_be_bytes(bytes[4..12].try_into().unwrap())))
-    });
-    secrets.collect()
-}
-
-fn shown(values: &BTreeMap<String, Given>) -> String {
-    serde_json::to_string(values).unwrap()
 }
 
 fn matches(filter: &str, key: &str) -> bool {

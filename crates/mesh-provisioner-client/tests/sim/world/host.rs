@@ -9,7 +9,8 @@ use mesh_model::report::{ModuleReport, ModuleState, Report, Reported};
 use mesh_model::signed::PayloadType;
 use serde_json::Value;
 
-use super::{Content, World, revisions, shown};
+use super::judge::{revisions, shown};
+use super::{Content, World};
 
 impl World {
     pub(super) fn host(&mut self, request: &[u8], fails: bool) -> Result<Line, String> {

@@ -6,7 +6,7 @@ use mesh_model::secret::Secret;
 use mesh_runtime::Event;
 use serde_json::{Value, json};
 
-use super::{APPLIED, ASSIGNMENTS, Consumer, NEEDS, SECOND, World, matches};
+use super::{APPLIED, ASSIGNMENTS, Consumer, Happens, NEEDS, SECOND, World, matches};
 
 impl World {
     pub(super) fn sent(&mut self, message: &Outgoing) {
@@ -46,7 +46,7 @@ impl World {
         } else if let Some(rest) = message.subject.strip_prefix("$KV.") {
             let (bucket, key) = rest.split_once('.').unwrap();
             let (&bucket, stored) = self.buckets.get_key_value(bucket).unwrap();
-            assert!(key.starts_with("attic"), "a node writes its own keys alone: {key}");
+            assert!(key.starts_with(&self.name), "a node writes its own keys alone: {key}");
             let header = |name: &str| {
                 message.headers.iter().find(|(of, _)| *of == name).map(|(_, value)| value.clone())
             };
@@ -66,7 +66,7 @@ impl World {
             if bucket == NEEDS && value.is_none() {
                 let module = key.split('.').nth(1).unwrap();
                 let is_declared = self.modules.contains_key(module);
-                let declared = self.get(ASSIGNMENTS, &format!("attic.{module}")).is_some();
+                let declared = self.get(ASSIGNMENTS, &self.key_of(module)).is_some();
                 assert!(!is_declared || !declared || self.sequence > 0, "{key}");
             }
             let sequence = self.put(bucket, key, value);
@@ -81,7 +81,7 @@ impl World {
     /// What is said to be applied was applied.
     pub(super) fn claims(&mut self, key: &str, value: &[u8]) {
         let value: Value = serde_json::from_slice(value).unwrap();
-        let module = key.strip_prefix("attic.").unwrap().to_owned();
+        let module = key.split('.').nth(1).unwrap().to_owned();
         let is_true = self.history.iter().any(|(of, content)| {
             *of == module
                 && content.assignment == value["assignment"].as_str().unwrap()
@@ -103,6 +103,7 @@ impl World {
             return self.bring(Event::Reply { call, no_responders: true, error: None, body: Vec::new() });
         }
         *self.asked.entry((module.clone(), name.clone())).or_default() += 1;
+        self.asked_at.push(self.now);
         if self.refused.contains(&(module.clone(), name.clone())) {
             let refusal = json!({"error":{"code":403,"message":"not assigned","sequence":self.sequence}});
             return self.answer(message.reply.clone(), &refusal);
@@ -110,7 +111,7 @@ impl World {
         let revision = *self.secrets.entry((module.clone(), name.clone())).or_insert(1);
         let label = Label {
             mesh: "m1".to_owned(),
-            node: "attic".to_owned(),
+            node: self.name.clone(),
             module: module.clone(),
             kind: "secret".to_owned(),
             name: name.clone(),
@@ -121,9 +122,23 @@ impl World {
         nonce[..8].copy_from_slice(&revision.to_be_bytes());
         let value = Secret::from(b"value".to_vec());
         let sealed = Sealed::seal(&label, revision, &value, &self.vault, &self.node, nonce).unwrap();
-        self.answer(message.reply.clone(), &json!({
-            "node":"attic","module":module,"name":name,"revision":revision,"sealed":sealed,"again_after":300,
-        }));
+        let answer = json!({
+            "node":self.name,"module":module,"name":name,"revision":revision,"sealed":sealed,"again_after":self.again_after,
+        });
+        for _ in 0..self.vault_repeats {
+            self.slowly(message.reply.clone().unwrap(), &answer);
+        }
+    }
+
+    /// The vault's answer, after its time.
+    fn slowly(&mut self, reply: String, body: &Value) {
+        if self.vault_takes.is_zero() {
+            return self.answer(Some(reply), body);
+        }
+        let call = reply.rsplit('.').next().unwrap().parse().unwrap();
+        let body = body.to_string().into_bytes();
+        let event = Event::Reply { call, no_responders: false, error: None, body };
+        self.later(self.vault_takes, Happens::Comes(self.connection, event));
     }
 
     pub(super) fn answer(&mut self, reply: Option<String>, body: &Value) {
