@@ -105,7 +105,7 @@ fn wait_until_idle(bus: &nats::Connection) -> Outcome<()> {
     Err("the registry was not written".into())
 }
 
-/// Asks everything many times, several at once; an error is no answer.
+/// Asks everything many times, several at once; an error is not an answer.
 fn ask(bus: &nats::Connection) -> Outcome<()> {
     let inbox = bus.new_inbox();
     let answers = bus.subscribe(&inbox)?;

@@ -9,16 +9,14 @@ mod serve;
 
 use argh::{ArgsInfo, FromArgs};
 use mesh_bus::config::environment;
-use mesh_daemon::arguments::Early;
 use mesh_daemon::exit::Exit;
-use mesh_daemon::output::{complain, print};
+use mesh_daemon::output::print;
 use mesh_daemon::terminal::Color;
 use mesh_provisioner_cli::{
     Ask, Check, Completion, GRAMMAR, Health, Init, PROGRAM, Permissions, Report, Status, Why,
 };
 use mesh_runtime::connecting;
 use std::ffi::OsString;
-use std::io::IsTerminal;
 
 /// Holds the provisioner's seat of a mesh: keeps the registry of kinds, and answers what every module on every node
 /// needs, what is applied where, and what is in every collection.
@@ -67,7 +65,7 @@ enum Command {
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let arguments = match GRAMMAR.parse::<Arguments>(arguments) {
         Ok(arguments) => arguments,
-        Err(early) => return end(early),
+        Err(early) => return early.end(PROGRAM, "mesh-provisioner serve holds the seat"),
     };
     if arguments.version {
         return print(&mesh_daemon::version(PROGRAM));
@@ -85,25 +83,5 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
         Command::Permissions(permissions) => permissions.run(),
         Command::Health(health) => health.run(&environment),
         Command::Completion(completion) => completion.run(&Arguments::get_args_info(), &environment),
-    }
-}
-
-/// Ends where there is no command to run.
-fn end(early: Early) -> Exit {
-    match early {
-        Early::Help(text) => print(&text),
-        Early::Version => print(&mesh_daemon::version(PROGRAM)),
-        // A person who types the name alone wants to know what there is. A unit file that does is wrong.
-        Early::NoCommand(help) if std::io::stdout().is_terminal() => print(&help),
-        Early::NoCommand(_) => {
-            complain(&format!("no command is given: {PROGRAM} serve holds the seat"));
-            complain(&format!("see {PROGRAM} --help"));
-            Exit::Usage
-        }
-        Early::Wrong { message, see } => {
-            complain(&message);
-            complain(&format!("see {see}"));
-            Exit::Usage
-        }
     }
 }

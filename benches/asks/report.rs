@@ -80,7 +80,7 @@ pub(crate) fn print(needs: usize, targets: &[Target], costs: &[Cost]) {
 pub(crate) fn print_sum(targets: &[Target]) {
     let met = targets.iter().filter(|target| target.is_met()).count();
     println!(
-        "\n{met} of {} targets met. Times are no test: the run does not fail for those missed.",
+        "\n{met} of {} targets met. Times are not a test: the run does not fail for those missed.",
         targets.len()
     );
 }

@@ -108,7 +108,7 @@ _mesh_controller() {
         'init') next='--help --vault --replicas --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
         'doctor') next='--help --json --server --creds --nkey --user --tls-ca --tls-cert --tls-key --context' ;;
         'health') next='--help --status-file --json' ;;
-        'completion') next='--help' ;;
+        'completion') next='--help bash zsh fish' ;;
     esac
     word=${COMP_WORDS[COMP_CWORD]}
     mapfile -t COMPREPLY < <(compgen -W "$next" -- "$word")

@@ -65,7 +65,7 @@ fn a_table_has_a_title_a_line_for_each_entry_and_what_is_malformed_apart() {
         notes.contains(&delete) && !finished.stderr.contains("cellar.db.config.a=2Eb --force"),
         "{notes:#?}"
     );
-    assert!(!finished.stdout.contains('\u{1b}'), "a pipe is no terminal: {}", finished.stdout);
+    assert!(!finished.stdout.contains('\u{1b}'), "a pipe is not a terminal: {}", finished.stdout);
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn a_mesh_in_order_has_nothing_wrong_and_is_left_as_it_was() {
     let health = tester.ask(&json!({"what": "health"})).good();
     let counters = &health.body()["health"]["counters"];
     assert_eq!((&counters["without_reply"], &counters["refused_replies"]), (&json!(0), &json!(0)));
-    assert_eq!(health.body()["health"]["other_seats"], json!([]), "a check is no seat");
+    assert_eq!(health.body()["health"]["other_seats"], json!([]), "a check is not a seat");
 }
 
 #[test]

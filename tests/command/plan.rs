@@ -52,7 +52,7 @@ fn a_plan_says_old_and_new_and_the_next_pass_does_just_that() {
     tester.kv_put(REGISTRY, "port", r#"{"kind":"port","domain":"elsewhere"}"#);
     tester.kv_put(REGISTRY, "licence", "[1]\n\u{1b}[1m");
     tester.kv_delete(REGISTRY, "secret");
-    // The same with other spacing is no change.
+    // The same with other spacing is not a change.
     let config = entry("config").unwrap().to_json().replace(',', " ,\n");
     tester.kv_put(REGISTRY, "config", config);
     let before = tester.last_sequence(REGISTRY);

@@ -2,7 +2,6 @@
 
 use crate::batch::{self, DIRECT_GET};
 use crate::bus::Bus;
-use crate::dice::Dice;
 use crate::keys::{Key, any_marker, any_value};
 use mesh_jetstream::message::Outgoing;
 use mesh_model::bucket::Bucket;
@@ -10,6 +9,7 @@ use mesh_model::provisioner::VERB;
 use mesh_provisioner::seat::{Action, Event, Seat, Settings};
 use mesh_provisioner_api::request::{Ask, What};
 use mesh_service::identity::Identity;
+use mesh_testing::dice::Dice;
 use proptest::prelude::*;
 use serde::Deserialize;
 use std::collections::VecDeque;
@@ -84,7 +84,7 @@ impl<'a> Quiet<'a> {
             let responses = self.tell(request);
             let [response] = &responses[..] else { panic!("{} responses to {ask:?}", responses.len()) };
             let page = String::from_utf8(response.body.to_vec()).unwrap();
-            // Values are passed on digit for digit, and may be no number of any parser.
+            // Values are passed on digit for digit, and may fit no number type of a parser.
             let place: Place = serde_json::from_str(&page).unwrap();
             ask.after = place.next;
             pages.push(page);

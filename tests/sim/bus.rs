@@ -405,7 +405,7 @@ impl Bus {
                 }
                 b"NATS/1.0\r\nKV-Operation: DEL\r\n\r\n".to_vec()
             }
-            (None, None) => return Err(format!("a put of {key:?}, which is no kind of ours")),
+            (None, None) => return Err(format!("a put of {key:?}, which is not a kind of ours")),
             (Some(operation), _) => return Err(format!("{operation} of the kind {key:?}")),
         };
         let key = Key { bytes: key.as_bytes().to_vec(), names: registry_names(key) };

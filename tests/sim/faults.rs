@@ -1,6 +1,6 @@
 //! What goes wrong in a run, and how often: drawn from its seed.
 
-use crate::dice::Dice;
+use mesh_testing::dice::Dice;
 
 /// What may befall a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -100,7 +100,7 @@ pub(crate) fn page(bus: &mut Bus, ask: &Ask, from: u64, body: &[u8]) -> Verdict<
         }
         let history = by_key.get(key.as_str()).ok_or_else(|| format!("{key:?} was never there"))?;
         if !kinds.may_be_gap(history.key) && !history.versions.iter().any(|version| waits(version)) {
-            return Err(format!("{key:?} is no gap"));
+            return Err(format!("{key:?} is not a gap"));
         }
         if ask.what == What::Gaps {
             gap_is_right(entry, &kinds, history).map_err(|why| format!("{key:?}: {why}"))?;
@@ -235,7 +235,7 @@ fn gap_is_right(entry: &Fields<'_>, kinds: &Kinds, history: &History<'_>) -> Ver
         "waiting" => !kinds.must_be_gap(history.key) && text(entry, "why")? == "silent",
         _ => false,
     };
-    if may_be { Ok(()) } else { Err(format!("it is no gap of that kind: {entry:?}")) }
+    if may_be { Ok(()) } else { Err(format!("it is not a gap of that kind: {entry:?}")) }
 }
 
 /// Whether a key is within the filters of `ask`: names, each in its place.

@@ -2,8 +2,8 @@
 //!
 //! What is right is known here by construction, not by the product's own parser.
 
-use crate::dice::Dice;
 use mesh_model::bucket::Bucket;
+use mesh_testing::dice::Dice;
 
 /// A key: its bytes, and the names that it spells if it is in its bucket's shape.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,6 @@
 mod batch;
 mod bus;
 mod canary;
-mod dice;
 mod faults;
 mod judge;
 mod keys;
@@ -37,7 +36,7 @@ fn life(seed: u64) -> Result<Tally, String> {
 
 fn variable(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text:?}")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text:?}")))
 }
 
 #[test]

@@ -11,7 +11,6 @@ mod happening;
 mod plan;
 
 use crate::bus::{Backup, Bus, Verdict};
-use crate::dice::Dice;
 use crate::faults::Faults;
 use crate::tally::Tally;
 use awaited::Awaited;
@@ -21,6 +20,7 @@ use mesh_model::bucket::Bucket;
 use mesh_provisioner::seat::{Action, Event, Health, Seat, Settings};
 use mesh_provisioner_api::request::Ask;
 use mesh_service::identity::Identity;
+use mesh_testing::dice::Dice;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 

@@ -218,7 +218,7 @@ fn second_seat(soak: &Soak, chance: &mut Chance) {
     }
     process.signal("TERM");
     match process.ended(Duration::from_secs(30)) {
-        // It stood behind a frozen server, which is no reason to fail.
+        // It stood behind a frozen server, which is not a reason to fail.
         Some(status) if status.success() || status.code() == Some(75) => {}
         ended => {
             process.kill();

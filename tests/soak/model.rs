@@ -21,7 +21,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 #[derive(Debug, PartialEq)]
 pub(crate) enum Content {
     Json(Value),
-    /// What is no JSON.
+    /// What is not JSON.
     Text(String),
 }
 

@@ -51,7 +51,7 @@ impl Answer {
         answer
     }
 
-    /// The body parsed; panics with it if it is no JSON, or holds a number that a parser cannot hold
+    /// The body parsed; panics with it if it is not JSON, or holds a number that a parser cannot hold
     /// (`1e400`).
     #[track_caller]
     pub(crate) fn body(&self) -> &Value {
@@ -70,7 +70,7 @@ impl Answer {
         self.error.as_ref().map(|(code, _)| *code)
     }
 
-    /// Itself, if it is no error; panics with the error otherwise.
+    /// Itself, if it is not an error; panics with the error otherwise.
     #[track_caller]
     pub(crate) fn good(self) -> Self {
         assert!(self.error.is_none(), "an error where an answer was expected: {}", self.text());
@@ -86,7 +86,7 @@ impl Answer {
         }
     }
 
-    /// The entries of an answer that is no error.
+    /// The entries of an answer that is not an error.
     #[track_caller]
     pub(crate) fn entries(&self) -> &[Value] {
         self.list("entries")

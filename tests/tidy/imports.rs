@@ -33,7 +33,7 @@ const FLOORS: [&[&str]; 11] = [
     &["src/lib.rs", "src/main.rs"],
 ];
 
-/// Which of the other crates each may depend on. Programs may depend on every one that is no program.
+/// Which of the other crates each may depend on. Programs may depend on every one that is not a program.
 const ARROWS: [(&str, &[&str]); 9] = [
     ("mesh-model", &[]),
     ("mesh-jetstream", &[]),

@@ -35,13 +35,12 @@ mod token;
 
 use argh::{ArgsInfo, FromArgs};
 use mesh_bus::config::environment;
-use mesh_daemon::arguments::{Early, Grammar};
+use mesh_daemon::arguments::Grammar;
 use mesh_daemon::exit::Exit;
-use mesh_daemon::output::{complain, print};
+use mesh_daemon::output::print;
 use mesh_daemon::terminal::Color;
 use mesh_runtime::connecting;
 use std::ffi::OsString;
-use std::io::IsTerminal;
 
 /// Decides and signs what each node of a mesh runs: records of nodes, modules, settings and assignments, and the operator's
 /// command line.
@@ -131,7 +130,7 @@ const GRAMMAR: Grammar = Grammar {
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let arguments = match GRAMMAR.parse::<Arguments>(arguments) {
         Ok(arguments) => arguments,
-        Err(early) => return end(early),
+        Err(early) => return early.end(PROGRAM, "mesh-controller serve is the one for a unit"),
     };
     if arguments.version {
         return print(&mesh_daemon::version(PROGRAM));
@@ -169,23 +168,5 @@ impl Command {
             Command::Completion(command) => command.run(),
         };
         ended.unwrap_or_else(|exit| exit)
-    }
-}
-
-/// Ends where there is no command to run.
-fn end(early: Early) -> Exit {
-    match early {
-        Early::Help(text) => print(&text),
-        Early::Version => print(&mesh_daemon::version(PROGRAM)),
-        Early::NoCommand(help) if std::io::stdout().is_terminal() => print(&help),
-        Early::NoCommand(_) => {
-            complain(&format!("no command is given: see {PROGRAM} --help"));
-            Exit::Usage
-        }
-        Early::Wrong { message, see } => {
-            complain(&message);
-            complain(&format!("see {see}"));
-            Exit::Usage
-        }
     }
 }

@@ -202,7 +202,7 @@ fn order(around: &module::Around<'_>, plan: &NodePlan) -> Vec<String> {
         })
     };
     while let Some(first) = left.iter().copied().next() {
-        // Modules that wait for each other without a placeholder are no fault: the first by name goes first.
+        // Modules that wait for each other without a placeholder are not a fault: the first by name goes first.
         let next = left.iter().copied().find(|module| !waits(module, &left)).unwrap_or(first);
         left.remove(next);
         order.push(next.to_owned());

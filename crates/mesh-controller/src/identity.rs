@@ -105,9 +105,9 @@ fn read(path: &Path) -> Result<KeyPair, Error> {
     if mode != 0 {
         return Err(Error::Unfit(format!("{} can be read by others: chmod 600 it", path.display())));
     }
-    let pair = KeyPair::from_seed(text.trim()).map_err(|_| unfit(&"is no seed (SO…)"))?;
+    let pair = KeyPair::from_seed(text.trim()).map_err(|_| unfit(&"is not a seed (SO…)"))?;
     if pair.key_pair_type() != KeyPairType::Operator {
-        return Err(unfit(&"is no seed of a mesh (SO…)"));
+        return Err(unfit(&"is not a seed of a mesh (SO…)"));
     }
     Ok(pair)
 }

@@ -23,7 +23,7 @@ pub struct Highest {
     pub fence: u64,
 }
 
-/// Numbers beyond this are no numbers of ours: a node that reports one would raise all others without end.
+/// Numbers beyond this are not numbers of ours: a node that reports one would raise all others without end.
 const MOST: u64 = 1 << 53;
 
 impl Highest {

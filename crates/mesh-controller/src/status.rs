@@ -178,7 +178,7 @@ fn of_node(node: &str, outstanding: &Outstanding, row: Option<&Sent>, known: &Kn
         sent,
         taken: word(is_taken),
         applied: word(is_applied),
-        // An old word of being well is no word of today.
+        // An old word of being well is not a word of today.
         well: word(if quiet_since.is_some() { None } else { is_well }),
         quiet_since,
         modules,

@@ -14,9 +14,12 @@ mod nearest;
 pub use mask::mask;
 pub use nearest::{did_you_mean, nearest};
 
+use crate::exit::Exit;
+use crate::output::{complain, print};
 use argh::{ArgsInfo, CommandInfoWithArgs, FlagInfo, FlagInfoKind, FromArgs};
 use line::Line;
 use std::ffi::OsString;
+use std::io::IsTerminal;
 
 /// What a program adds to its derived parser.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +50,23 @@ pub enum Early {
         /// A command line, such as `mesh-provisioner ask --help`.
         see: String,
     },
+}
+
+impl Early {
+    /// Prints it; returns how the program ends. `serve` says which command a unit runs, for who gave none.
+    pub fn end(self, program: &str, serve: &str) -> Exit {
+        let (message, see) = match self {
+            Early::Help(text) => return print(&text),
+            Early::Version => return print(&crate::version(program)),
+            // A person who types the name alone wants to know what there is. A unit file that does is wrong.
+            Early::NoCommand(help) if std::io::stdout().is_terminal() => return print(&help),
+            Early::NoCommand(_) => (format!("no command is given: {serve}"), format!("{program} --help")),
+            Early::Wrong { message, see } => (message, see),
+        };
+        complain(&message);
+        complain(&format!("see {see}"));
+        Exit::Usage
+    }
 }
 
 impl Grammar {

@@ -7,6 +7,7 @@ pub mod exit;
 pub mod log;
 pub mod notify;
 pub mod output;
+pub mod pages;
 pub mod panic;
 pub mod screen;
 pub mod signals;

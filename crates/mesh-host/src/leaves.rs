@@ -47,7 +47,7 @@ trait Document: Sized {
     fn get(&self, path: &[String]) -> Option<String>;
     /// How many of the leading names of the path are there.
     fn existing(&self, path: &[String]) -> usize;
-    /// Sets a leaf. An error: something on the way is no table.
+    /// Sets a leaf. An error: something on the way is not a table.
     fn set(&mut self, path: &[String], value: &str) -> Result<(), String>;
     /// Removes a leaf, and what is empty around it below the first `existing` names.
     fn remove(&mut self, path: &[String], existing: usize);

@@ -45,7 +45,7 @@ impl Read for Settings {
             vault: fields.required("vault")?,
             node: fields.required("node")?,
             client_uid: u32::try_from(fields.required::<u64>("client-uid")?)
-                .map_err(|_| at.field("client-uid").problem("is no user's number"))?,
+                .map_err(|_| at.field("client-uid").problem("is not a user's number"))?,
         };
         fields.done()?;
         Ok(settings)
@@ -160,7 +160,7 @@ impl Site {
         XKey::from_seed(seed.trim()).map(Some).map_err(|_| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
-                format!("{} is no seed of a sealing key", path.display()),
+                format!("{} is not a seed of a sealing key", path.display()),
             )
         })
     }

@@ -23,7 +23,7 @@ pub struct Wanted<'a> {
     pub name: &'a str,
     /// Which keys, with wildcards. The server compares this filter in the body with the one in the subject.
     pub keys: &'a str,
-    /// Where it delivers: a literal subject. To a server a subscription with a wildcard is no interest in it.
+    /// Where it delivers: a literal subject. To a server a subscription with a wildcard is not interest in it.
     pub deliver: &'a str,
     /// How often it says that it is there, while it has nothing to deliver.
     pub heartbeat: Duration,

@@ -149,10 +149,10 @@ impl Read for Need {
         need.of = fields.optional("of")?;
         need.further = fields.rest();
         if need.kind.is_empty() || !need.kind.bytes().all(|b| b.is_ascii_lowercase()) {
-            return Err(at.field("kind").problem(format!("{:?} is no kind ([a-z]+)", need.kind)));
+            return Err(at.field("kind").problem(format!("{:?} is not a kind ([a-z]+)", need.kind)));
         }
         if need.name.is_empty() || need.name.len() > MAX_NAME_BYTES || need.name.contains(['}', '\n']) {
-            return Err(at.field("name").problem("is no name of a placeholder"));
+            return Err(at.field("name").problem("is not the name of a placeholder"));
         }
         Ok(need)
     }

@@ -172,14 +172,14 @@ mod tests {
             (
                 "\"sequence\":17",
                 "\"sequence\":-1",
-                "sequence: -1 is no whole number from 0 to 18446744073709551615",
+                "sequence: -1 is not a whole number from 0 to 18446744073709551615",
             ),
             ("\"sequence\":17", "\"sequenc\":17", "sequenc: unknown field; nearest known: sequence"),
-            ("\"vault\":\"X", "\"vault\":\"U", "vault: is no public key for sealing (X…)"),
+            ("\"vault\":\"X", "\"vault\":\"U", "vault: is not the public key for sealing (X…)"),
             (
                 "sha256:",
                 "sha512:",
-                "modules[0].assignment: is no digest: sha256: and 64 lower-case hex digits",
+                "modules[0].assignment: is not a digest: sha256: and 64 lower-case hex digits",
             ),
             (
                 "adoption.guard-ssh",

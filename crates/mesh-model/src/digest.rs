@@ -54,7 +54,7 @@ impl FromStr for Digest {
         let hex = text.strip_prefix("sha256:").and_then(|hex| HEXLOWER.decode(hex.as_bytes()).ok());
         match hex.map(<[u8; 32]>::try_from) {
             Some(Ok(bytes)) => Ok(Digest(bytes)),
-            _ => Err("is no digest: sha256: and 64 lower-case hex digits".into()),
+            _ => Err("is not a digest: sha256: and 64 lower-case hex digits".into()),
         }
     }
 }

@@ -251,28 +251,15 @@ pub enum Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::SealingKey;
-    use crate::sealed::Label;
-    use crate::secret::Secret;
     use crate::signed::PayloadType;
-    use nkeys::{KeyPair, XKey};
+    use nkeys::KeyPair;
 
     fn apply() -> Apply {
         let declaration =
             Envelope::sign(PayloadType::Declaration, b"{}".to_vec(), &KeyPair::new_operator()).unwrap();
-        let label = Label {
-            mesh: "m".into(),
-            node: "a".into(),
-            module: "web".into(),
-            kind: "secret".into(),
-            name: "k".into(),
-            of: None,
-        };
-        let key = SealingKey::of(&XKey::new());
-        let sealed = Sealed::seal(&label, 1, &Secret::copy(b"x"), &XKey::new(), &key, [0; 24]).unwrap();
         let json = Json::parse(r#"{"host":"h","weight":1.50}"#).unwrap();
         let given = BTreeMap::from([
-            ("secret:k".to_owned(), Given::Sealed(vec![sealed])),
+            ("secret:k".to_owned(), Given::Sealed(vec![Sealed::sample()])),
             ("bound:database.host".to_owned(), Given::Text("10.0.0.2".into())),
             ("bound:other".to_owned(), Given::Json(json)),
         ]);
@@ -332,7 +319,7 @@ mod tests {
             (
                 "sealed:v1",
                 "sealed:v2",
-                "apply.values.web.secret:k.sealed[0]: is no sealed value (sealed:v1:X…:X…:base64)",
+                "apply.values.web.secret:k.sealed[0]: is not a sealed value (sealed:v1:X…:X…:base64)",
             ),
             (
                 "{\"apply\"",

@@ -122,7 +122,7 @@ impl Read for Proven {
             facts: fields.required("facts")?,
         };
         if !matches!(request.facts, Json::Object(_)) {
-            return Err(at.field("facts").problem("is no object"));
+            return Err(at.field("facts").problem("is not an object"));
         }
         let proof = BASE64.encode(&fields.required::<Base64>("proof")?.0);
         let bus_proof = BASE64.encode(&fields.required::<Base64>("bus_proof")?.0);

@@ -1,48 +1,19 @@
 //! Public keys as NATS writes them (nkeys): 56 characters with a checksum, the first of which says what the key is.
 
-use std::fmt;
-use std::str::FromStr;
-
 use nkeys::XKey;
 
-use crate::json::text_form;
+use crate::text::checked_text;
 
 /// How long the text of a public key is.
 const PUBLIC_CHARACTERS: usize = 56;
 
-macro_rules! public_key {
-    ($(#[$doc:meta])* $name:ident, $letter:literal, $what:literal) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(String);
-
-        impl $name {
-            /// The 56 characters.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = String;
-
-            fn from_str(text: &str) -> Result<$name, String> {
-                let is_key = text.len() == PUBLIC_CHARACTERS && text.starts_with($letter) && is_readable(text);
-                if is_key { Ok($name(text.to_owned())) } else { Err(concat!("is no ", $what).into()) }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        text_form!($name);
-    };
+/// The text of a key whose first character is `letter`; its error calls it `what`.
+fn public_key(text: &str, letter: char, what: &str) -> Result<String, String> {
+    let is_key = text.len() == PUBLIC_CHARACTERS && text.starts_with(letter) && is_readable(text);
+    if is_key { Ok(text.to_owned()) } else { Err(format!("is not the {what}")) }
 }
 
-public_key!(
+checked_text!(
     /// The mesh key, `O…`: signs declarations, node records and answers to joins.
     ///
     /// ```
@@ -52,15 +23,15 @@ public_key!(
     /// assert_eq!(key.as_str(), pair.public_key());
     /// assert!("OAAA".parse::<MeshKey>().is_err());
     /// ```
-    MeshKey, 'O', "public key of a mesh (O…)"
+    MeshKey, |text| public_key(text, 'O', "public key of a mesh (O…)")
 );
-public_key!(
+checked_text!(
     /// The key of an account on the bus, `U…`.
-    BusKey, 'U', "public key of an account (U…)"
+    BusKey, |text| public_key(text, 'U', "public key of an account (U…)")
 );
-public_key!(
+checked_text!(
     /// A key that values are sealed to, or by, `X…`.
-    SealingKey, 'X', "public key for sealing (X…)"
+    SealingKey, |text| public_key(text, 'X', "public key for sealing (X…)")
 );
 
 fn is_readable(text: &str) -> bool {

@@ -44,6 +44,7 @@ pub mod settings;
 pub mod signed;
 #[cfg(feature = "keys")]
 pub mod standing;
+mod text;
 #[cfg(feature = "keys")]
 pub mod token;
 #[cfg(feature = "keys")]

@@ -209,7 +209,7 @@ impl Read for Port {
         let port = Port { protocol: fields.or_default("protocol")?, fixed: fields.optional("fixed")? };
         fields.done()?;
         if port.fixed == Some(0) {
-            return Err(at.field("fixed").problem("is 0, which is no port"));
+            return Err(at.field("fixed").problem("is 0, which is not a port"));
         }
         Ok(port)
     }

@@ -19,7 +19,7 @@ pub fn check(name: &str) -> Result<(), String> {
     if fits {
         Ok(())
     } else {
-        Err(format!("{name:?} is no name ([a-z0-9-], at most 63, no - at either end)"))
+        Err(format!("{name:?} is not a name ([a-z0-9-], at most 63, no - at either end)"))
     }
 }
 

@@ -223,7 +223,7 @@ impl Report {
         }
     }
 
-    /// Reads a report. Numbers that a bucket cannot hold are no report.
+    /// Reads a report. Numbers that a bucket cannot hold are not a report.
     pub fn parse(bytes: &[u8]) -> Result<Report, String> {
         let report: Report = serde_json::from_slice(bytes).map_err(|error| format!("no report: {error}"))?;
         match report.v {

@@ -191,7 +191,7 @@ impl FromStr for Sealed {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Sealed, String> {
-        let wrong = || "is no sealed value (sealed:v1:X…:X…:base64)".to_owned();
+        let wrong = || "is not a sealed value (sealed:v1:X…:X…:base64)".to_owned();
         let mut parts = text.strip_prefix("sealed:v1:").ok_or_else(wrong)?.splitn(3, ':');
         let (Some(sender), Some(recipient), Some(body)) = (parts.next(), parts.next(), parts.next()) else {
             return Err(wrong());
@@ -205,6 +205,24 @@ impl FromStr for Sealed {
 }
 
 text_form!(Sealed);
+
+#[cfg(test)]
+impl Sealed {
+    /// A sealed value for tests that look at texts alone.
+    pub(crate) fn sample() -> Sealed {
+        let label = Label {
+            mesh: "m".into(),
+            node: "a".into(),
+            module: "web".into(),
+            kind: "secret".into(),
+            name: "k".into(),
+            of: None,
+        };
+        let to = SealingKey::of(&XKey::new());
+        Sealed::seal(&label, 1, &Secret::copy(b"x"), &XKey::new(), &to, [0; 24])
+            .unwrap_or_else(|error| unreachable!("{error}"))
+    }
+}
 
 #[cfg(test)]
 mod tests {

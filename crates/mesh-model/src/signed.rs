@@ -72,7 +72,7 @@ pub struct Envelope {
 /// Why a signed document does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// It is no envelope, or its payload is not what its type says.
+    /// It is not an envelope, or its payload is not what its type says.
     Shape(Problem),
     /// It is of another type than the one that was asked for.
     PayloadType(String),

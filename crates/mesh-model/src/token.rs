@@ -38,7 +38,7 @@ impl TryFrom<String> for Seed {
         if seed.0.starts_with("SU") && KeyPair::from_seed(&seed.0).is_ok() {
             Ok(seed)
         } else {
-            Err("is no seed of an account (SU…)".into())
+            Err("is not a seed of an account (SU…)".into())
         }
     }
 }
@@ -70,7 +70,7 @@ impl Read for Seed {
 /// assert_eq!(Token::from_word(&word).unwrap().node, "attic");
 /// ```
 pub struct Token {
-    /// Its id, which is no secret.
+    /// Its id, which is not a secret.
     pub id: String,
     /// The only name that may join with it.
     pub node: String,
@@ -121,7 +121,7 @@ impl Token {
 
     /// Reads the one word; blanks around it do not count. No part of the word is in an error.
     pub fn from_word(word: &str) -> Result<Token, Problem> {
-        let wrong = |why: &str| Problem::at_root(format!("is no token: {why}"));
+        let wrong = |why: &str| Problem::at_root(format!("is not a token: {why}"));
         let word = word.trim();
         let coded = word.strip_prefix(START).ok_or_else(|| wrong("it does not begin with mesh1_"))?;
         if word.len() > MAX_BYTES {
@@ -200,15 +200,15 @@ mod tests {
         };
         assert_eq!(
             damaged(&|text| text.replace("\"key\":\"SU", "\"key\":\"SX")),
-            "key: is no seed of an account (SU…)"
+            "key: is not a seed of an account (SU…)"
         );
         assert_eq!(
             damaged(&|text| text.replace("\"v\":1", "\"v\":2")),
             "is a token of version 2, and only 1 is known here"
         );
-        assert_eq!(damaged(&|text| text[..text.len() - 9].to_owned()), "is no token: it is cut off");
+        assert_eq!(damaged(&|text| text[..text.len() - 9].to_owned()), "is not a token: it is cut off");
         let short = Token::from_word(&word[..word.len() - 1]).err().unwrap().to_string();
-        assert!(short.starts_with("is no token: it is cut off"), "{short}");
+        assert!(short.starts_with("is not a token: it is cut off"), "{short}");
         assert!(Token::from_word("mesh2_abc").is_err() && Token::from_word("").is_err());
     }
 }

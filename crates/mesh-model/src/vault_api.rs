@@ -276,27 +276,10 @@ pub struct RecoveryCopy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::SealingKey;
-    use crate::sealed::Label;
-    use crate::secret::Secret;
-    use nkeys::XKey;
-
-    fn sealed() -> Sealed {
-        let label = Label {
-            mesh: "m".into(),
-            node: "a".into(),
-            module: "web".into(),
-            kind: "secret".into(),
-            name: "k".into(),
-            of: None,
-        };
-        let key = SealingKey::of(&XKey::new());
-        Sealed::seal(&label, 1, &Secret::copy(b"x"), &XKey::new(), &key, [0; 24]).unwrap()
-    }
 
     #[test]
     fn answers_repeat_what_was_asked() {
-        let sealed = sealed();
+        let sealed = Sealed::sample();
         let text = format!(
             r#"{{"node":"a","module":"web","name":"k","revision":3,"sealed":"{sealed}","again_after":300}}"#
         );
@@ -329,7 +312,7 @@ mod tests {
 
     #[test]
     fn each_verb_has_its_own_fields() {
-        let sealed = sealed();
+        let sealed = Sealed::sample();
         let place = r#","node":"a","module":"web","name":"k""#;
         let value = format!(r#","value":"{sealed}""#);
         let read = |verb: &str, rest: &str| {
@@ -344,7 +327,7 @@ mod tests {
         assert_eq!(read("export", place), Err("has not the fields of export".into()));
         assert_eq!(
             read("acept", place),
-            Err("verb: \"acept\" is no signed verb; nearest known: accept".into())
+            Err("verb: \"acept\" is not a signed verb; nearest known: accept".into())
         );
     }
 }

@@ -13,15 +13,13 @@ pub mod pages;
 mod serve;
 
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use argh::{ArgsInfo, FromArgs};
 use mesh_bus::config::{BusConfig, Flags, environment};
-use mesh_daemon::arguments::{Early, Grammar};
-use mesh_daemon::exit::Exit;
-use mesh_daemon::output::{complain, print};
+use mesh_daemon::arguments::Grammar;
+use mesh_daemon::output::print;
 
 use crate::site::{Joined, Site};
 
@@ -83,7 +81,9 @@ const GRAMMAR: Grammar = Grammar {
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let arguments = match GRAMMAR.parse::<Arguments>(arguments) {
         Ok(arguments) => arguments,
-        Err(early) => return end(early).into(),
+        Err(early) => {
+            return early.end(PROGRAM, "mesh-provisioner-client serve is the one for a unit").into();
+        }
     };
     if arguments.version {
         return print(&mesh_daemon::version(PROGRAM)).into();
@@ -100,24 +100,6 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Health(health) => health.run().into(),
         Command::Completion(completion) => completion.run().into(),
         Command::Version(_) => print(&mesh_daemon::version(PROGRAM)).into(),
-    }
-}
-
-fn end(early: Early) -> Exit {
-    match early {
-        Early::Help(text) => print(&text),
-        Early::Version => print(&mesh_daemon::version(PROGRAM)),
-        Early::NoCommand(help) if std::io::stdout().is_terminal() => print(&help),
-        Early::NoCommand(_) => {
-            complain(&format!("no command is given: {PROGRAM} serve is the one for a unit"));
-            complain(&format!("see {PROGRAM} --help"));
-            Exit::Usage
-        }
-        Early::Wrong { message, see } => {
-            complain(&message);
-            complain(&format!("see {see}"));
-            Exit::Usage
-        }
     }
 }
 

@@ -102,7 +102,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() || found.len() > MAX_BYTES => Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("{} is no journal: move it away", path.display()),
+            format!("{} is not a journal: move it away", path.display()),
         )),
         Ok(_) => fs::read(path).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -3,7 +3,7 @@
 //! `MESH_WRITE_PAGES=1 cargo test -p mesh-provisioner-client --test packaging` writes pages and completions anew.
 
 use mesh_daemon::exit::Exit;
-use mesh_provisioner_client::cli::pages;
+use mesh_provisioner_client::cli::pages::pages;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,10 @@ fn text(name: &str) -> String {
 #[test]
 fn what_ships_is_what_the_commands_are() {
     for (name, wanted) in [
-        ("mesh-provisioner-client.8", pages::manual()),
-        ("mesh-provisioner-client.bash", pages::bash()),
-        ("_mesh-provisioner-client", pages::zsh()),
-        ("mesh-provisioner-client.fish", pages::fish()),
+        ("mesh-provisioner-client.8", pages().manual()),
+        ("mesh-provisioner-client.bash", pages().bash()),
+        ("_mesh-provisioner-client", pages().zsh()),
+        ("mesh-provisioner-client.fish", pages().fish()),
     ] {
         if std::env::var_os("MESH_WRITE_PAGES").is_some() {
             fs::write(shipped(name), &wanted).unwrap();

@@ -54,7 +54,7 @@ pub(crate) struct Links {
     subscriptions: Vec<Subscription>,
     /// All known servers: those configured, then those that the cluster reported.
     servers: Vec<Address>,
-    /// Servers that the cluster reported and that are no address.
+    /// Servers that the cluster reported and that are not addresses.
     odd_servers: Vec<String>,
     attempts: usize,
     /// Responses that were finished without a connection.

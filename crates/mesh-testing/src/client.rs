@@ -116,7 +116,7 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE)).map_err(words)?;
         let mut reader = BufReader::new(stream.try_clone().map_err(words)?);
         let Line::Info(info) = wire::read(&mut reader).map_err(words)? else {
-            return Err("the first line is no INFO".to_owned());
+            return Err("the first line is not INFO".to_owned());
         };
         let mut connect = json!({
             "verbose": false, "pedantic": false, "protocol": 1, "echo": true, "headers": true,

@@ -18,6 +18,7 @@
 pub mod accounts;
 pub mod bucket;
 pub mod client;
+pub mod dice;
 pub mod jetstream;
 pub mod jwt;
 pub mod process;

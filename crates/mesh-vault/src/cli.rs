@@ -12,13 +12,12 @@ mod status;
 
 use argh::{ArgsInfo, FromArgs};
 use mesh_bus::config::environment;
-use mesh_daemon::arguments::{Early, Grammar};
+use mesh_daemon::arguments::Grammar;
 use mesh_daemon::exit::Exit;
-use mesh_daemon::output::{complain, print};
+use mesh_daemon::output::print;
 use mesh_model::keys::{MeshKey, SealingKey};
 use mesh_runtime::connecting;
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// The environment's variables.
@@ -84,7 +83,7 @@ const GRAMMAR: Grammar = Grammar {
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let arguments = match GRAMMAR.parse::<Arguments>(arguments) {
         Ok(arguments) => arguments,
-        Err(early) => return end(early),
+        Err(early) => return early.end(PROGRAM, "mesh-vault serve runs the vault"),
     };
     if arguments.version {
         return print(&mesh_daemon::version(PROGRAM));
@@ -97,26 +96,6 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
         Command::Status(status) => status.run(&environment),
         Command::Health(health) => health.run(&environment),
         Command::Version(Version {}) => print(&mesh_daemon::version(PROGRAM)),
-    }
-}
-
-/// Ends where there is no command to run.
-fn end(early: Early) -> Exit {
-    match early {
-        Early::Help(text) => print(&text),
-        Early::Version => print(&mesh_daemon::version(PROGRAM)),
-        // A person who types the name alone wants to know what there is. A unit file that does is wrong.
-        Early::NoCommand(help) if std::io::stdout().is_terminal() => print(&help),
-        Early::NoCommand(_) => {
-            complain(&format!("no command is given: {PROGRAM} serve runs the vault"));
-            complain(&format!("see {PROGRAM} --help"));
-            Exit::Usage
-        }
-        Early::Wrong { message, see } => {
-            complain(&message);
-            complain(&format!("see {see}"));
-            Exit::Usage
-        }
     }
 }
 

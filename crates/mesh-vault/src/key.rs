@@ -29,7 +29,7 @@ impl std::fmt::Display for NoKey {
     }
 }
 
-/// Reads the key. A file that others may read is refused: what it sealed is no secret any more.
+/// Reads the key. A file that others may read is refused: what it sealed is not a secret any more.
 pub fn read(folder: &Path) -> Result<XKey, NoKey> {
     let path = file(folder);
     let shown = path.display();
@@ -47,7 +47,7 @@ pub fn read(folder: &Path) -> Result<XKey, NoKey> {
     let seed =
         Zeroizing::new(fs::read_to_string(&path).map_err(|error| unfit(format!("cannot be read: {error}")))?);
     XKey::from_seed(seed.trim())
-        .map_err(|_| unfit("is no seed of a sealing key (SX…): restore it from a copy".into()))
+        .map_err(|_| unfit("is not a seed of a sealing key (SX…): restore it from a copy".into()))
 }
 
 /// Makes a key. One that is there is left alone.

@@ -209,7 +209,7 @@ fn malformed_keys_are_paged_like_entries_and_counted_for_each_node() {
     let totals: Vec<_> = pages.iter().map(|page| page.body()["malformed_total"].as_u64()).collect();
     assert_eq!(totals, [Some(100), Some(100), Some(52)]);
 
-    // A key in shape whose value is not JSON is no malformed key to those that read no values.
+    // A key in shape whose value is not JSON is not a malformed key to those that read no values.
     keys.retain(|key| key != "n1.web.port.http");
     for what in ["gaps", "drift", "nodes"] {
         let pages = reader.ask_all(&json!({"what": what}));

@@ -1,7 +1,6 @@
 //! The askers: what they ask, and whether each gets one true answer in time.
 
 use super::{Verdict, Waiting, World};
-use crate::dice::Dice;
 use crate::judge;
 use crate::world::{Happening, SLICE};
 use mesh_jetstream::message::Outgoing;
@@ -10,6 +9,7 @@ use mesh_provisioner::seat::Event;
 use mesh_provisioner_api::PROVISIONING;
 use mesh_provisioner_api::request::{Ask, What};
 use mesh_service::identity::Identity;
+use mesh_testing::dice::Dice;
 use std::time::Duration;
 
 /// The longest wait of an asker.
@@ -51,7 +51,7 @@ impl World<'_> {
         ask
     }
 
-    /// A request that is no good, or of which nobody may see an answer.
+    /// A request that is invalid, or whose answer nobody may see.
     pub(super) fn strange(&mut self) -> Verdict<()> {
         if self.link.is_none() {
             return Ok(());

@@ -2,12 +2,12 @@
 
 use super::{Happening, Off, World};
 use crate::bus::Backup;
-use crate::dice::Dice;
 use crate::keys::{Key, any_marker, any_value};
 use mesh_model::bucket::Bucket;
 use mesh_model::registry;
 use mesh_provisioner::seat::Event;
 use mesh_provisioner_api::request::{Ask, What};
+use mesh_testing::dice::Dice;
 use std::time::Duration;
 
 /// The buckets that nodes write.

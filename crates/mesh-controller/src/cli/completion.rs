@@ -1,7 +1,7 @@
 //! `completion`: the script that completes command lines.
 
 use super::context::Ended;
-use super::pages;
+use super::pages::pages;
 use argh::{ArgsInfo, FromArgs};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
@@ -18,9 +18,9 @@ pub(super) struct Completion {
 impl Completion {
     pub(super) fn run(self) -> Ended {
         match self.shell.as_str() {
-            "bash" => Ok(print(&pages::bash())),
-            "zsh" => Ok(print(&pages::zsh())),
-            "fish" => Ok(print(&pages::fish())),
+            "bash" => Ok(print(&pages().bash())),
+            "zsh" => Ok(print(&pages().zsh())),
+            "fish" => Ok(print(&pages().fish())),
             other => {
                 complain(&format!(
                     "{other:?} is not a shell that command lines are completed for: bash, zsh or fish"

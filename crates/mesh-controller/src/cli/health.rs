@@ -63,7 +63,8 @@ impl Health {
 fn look(path: &Path) -> Result<Value, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("serve does not run, or elsewhere: {error}"))?;
-    let status: Value = serde_json::from_str(&text).map_err(|error| format!("is no status file: {error}"))?;
+    let status: Value =
+        serde_json::from_str(&text).map_err(|error| format!("is not a status file: {error}"))?;
     let written = std::fs::metadata(path).and_then(|file| file.modified());
     let age =
         written.ok().and_then(|written| SystemTime::now().duration_since(written).ok()).unwrap_or_default();

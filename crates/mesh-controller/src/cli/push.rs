@@ -65,7 +65,7 @@ fn parse_digest(text: &str) -> Result<String, String> {
     if (FEWEST_DIGITS..=64).contains(&hex.len()) && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         Ok(hex)
     } else {
-        Err(format!("{text:?} is no digest of a plan: give {FEWEST_DIGITS} of its hex digits or more"))
+        Err(format!("{text:?} is not a digest of a plan: give {FEWEST_DIGITS} of its hex digits or more"))
     }
 }
 

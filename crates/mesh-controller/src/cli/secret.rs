@@ -434,7 +434,7 @@ impl Recover {
         let key = XKey::from_seed(seed.trim())
             .map_err(|_| fail(format!("{} holds no key for sealing (SX…)", self.key)))?;
         let exported: Exported = serde_json::from_slice(&read_file(&self.from_export, 1 << 30)?)
-            .map_err(|error| fail(format!("{} is no export: {error}", self.from_export)))?;
+            .map_err(|error| fail(format!("{} is not an export: {error}", self.from_export)))?;
         let mut copies: Vec<&RecoveryCopy> = exported
             .copies
             .iter()

@@ -82,7 +82,7 @@ const COLUMNS: &str =
 fn read(row: &Row<'_>) -> rusqlite::Result<Sent> {
     let name: String = row.get(0)?;
     let bucket = Bucket::of(&name).ok_or_else(|| {
-        let why = format!("{name:?} is no bucket of the controller");
+        let why = format!("{name:?} is not a bucket of the controller");
         rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, why.into())
     })?;
     Ok(Sent {

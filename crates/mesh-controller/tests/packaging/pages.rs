@@ -2,7 +2,7 @@
 //!
 //! `MESH_WRITE_PAGES=1 cargo test -p mesh-controller --test packaging` writes them anew.
 
-use mesh_controller::cli::pages;
+use mesh_controller::cli::pages::pages;
 use std::path::Path;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/mesh-controller");
@@ -10,10 +10,10 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/mesh-
 #[test]
 fn what_ships_is_what_the_commands_are() {
     let all = [
-        ("mesh-controller.8", pages::manual()),
-        ("mesh-controller.bash", pages::bash()),
-        ("_mesh-controller", pages::zsh()),
-        ("mesh-controller.fish", pages::fish()),
+        ("mesh-controller.8", pages().manual()),
+        ("mesh-controller.bash", pages().bash()),
+        ("_mesh-controller", pages().zsh()),
+        ("mesh-controller.fish", pages().fish()),
     ];
     for (name, wanted) in all {
         let path = Path::new(FOLDER).join(name);

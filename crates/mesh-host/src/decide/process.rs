@@ -190,7 +190,8 @@ pub(super) fn remove(view: &View<'_>) -> Decided {
     let file_fact = view.path(&question(&file))?.found.as_ref();
     let ours = file_fact.is_some_and(|fact| view.memory.wrote(view.target, |digest| fact.has(digest)));
     if let Some(fact) = file_fact.filter(|_| !ours) {
-        let is = if fact.kind == FileKind::Regular { "was changed by hand" } else { "is no file any more" };
+        let is =
+            if fact.kind == FileKind::Regular { "was changed by hand" } else { "is not a file any more" };
         let verdict =
             Verdict::new(Outcome::KeptOrphan, format!("{file} {is}: it is left, and what it runs too"));
         return Ok(Move::Done(verdict, Remember::Dropped));

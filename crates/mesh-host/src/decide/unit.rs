@@ -100,7 +100,7 @@ pub(super) fn next(wanted: &Wanted<'_>, view: &View<'_>) -> Result<Option<Move>,
     Ok(None)
 }
 
-/// What is no unit, or no whole one.
+/// What is not a unit, or not a whole one.
 fn loaded(wanted: &Wanted<'_>, fact: &UnitFact) -> Result<(), Box<Move>> {
     let unit = wanted.unit;
     let starts = wanted.runs == Some(true) || wanted.boot == Some(true);

@@ -42,7 +42,7 @@ pub struct Scope {
     pub waiting: BTreeSet<Origin>,
     /// If set, no other origins are looked at.
     pub only: Option<BTreeSet<Origin>>,
-    /// What waiting modules declare: it moves to them, and is no orphan of where it was.
+    /// What waiting modules declare: it moves to them, and is not an orphan of where it was.
     pub spoken_for: BTreeSet<Target>,
 }
 

@@ -1,4 +1,4 @@
-//! Answers to questions about paths. Nothing here waits: what is no regular file is never read.
+//! Answers to questions about paths. Nothing here waits: what is not a regular file is never read.
 
 use super::leaves::{self, Leaves};
 use super::walk::{Found, Parent, Stat, Stop};

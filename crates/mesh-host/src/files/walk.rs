@@ -32,7 +32,7 @@ pub struct Walker {
 /// How a walk failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// It must not be gone: a link, a stranger's component, something that is no directory.
+    /// It must not be gone: a link, a stranger's component, something that is not a directory.
     Refused(String),
     /// The system did not answer the question.
     Silent(String),

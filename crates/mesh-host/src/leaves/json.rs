@@ -16,7 +16,7 @@ impl super::Document for Document {
         }
         match Json::parse(text) {
             Ok(json @ Json::Object(_)) => Ok(Self(json)),
-            Ok(_) => Err("it is no object".to_owned()),
+            Ok(_) => Err("it is not an object".to_owned()),
             Err(_) => Err("a name stands twice".to_owned()),
         }
     }

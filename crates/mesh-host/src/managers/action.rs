@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub(super) fn look(question: &Question, contents: &Contents, runtimes: &mut Runtimes) -> Answer {
     let Question::Holds(check) = question else {
-        return Answer::NotAnswered("this is no command".to_owned());
+        return Answer::NotAnswered("this is not a command".to_owned());
     };
     let said = |ran: &Ran| if check.private { ran.code_words() } else { ran.words() };
     match run(check, contents, runtimes) {

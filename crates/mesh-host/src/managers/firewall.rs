@@ -72,7 +72,7 @@ impl Opened {
         let parts = name.split_once('/').and_then(|(port, protocol)| Some((port.parse().ok()?, protocol)));
         let (port, protocol) =
             parts.filter(|(_, protocol)| ["tcp", "udp"].contains(protocol)).ok_or_else(|| {
-                Failure::Failed(format!("{name} is no port and protocol; report this as a bug"))
+                Failure::Failed(format!("{name} is not a port and protocol; report this as a bug"))
             })?;
         Ok(Self { port, protocol: protocol.to_owned(), from: from.clone() })
     }

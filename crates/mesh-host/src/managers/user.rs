@@ -49,7 +49,7 @@ impl Users {
             .iter()
             .map(|question| match question {
                 Question::Account(name) => tables.account(name).map_or(Answer::Absent, Answer::Account),
-                _ => Answer::NotAnswered("this is no account".to_owned()),
+                _ => Answer::NotAnswered("this is not an account".to_owned()),
             })
             .collect()
     }

@@ -181,7 +181,7 @@ fn signed(assignment: &Assignment, settings: Json) -> Result<Values, String> {
     for (name, port) in &placement.port {
         values.insert_text(format!("port:{name}"), &port.to_string());
     }
-    let Json::Object(members) = settings else { return Err("the settings are no object".to_owned()) };
+    let Json::Object(members) = settings else { return Err("the settings are not an object".to_owned()) };
     for (name, value) in members {
         values.insert(format!("config:{name}"), Held::Plain(value));
     }
@@ -210,7 +210,7 @@ fn outside(
     for (key, given) in given {
         let refused = |why: String| NotReady::Refused(format!("{key}: {why}"));
         let Some((kind, name)) = key.split_once(':') else {
-            return Err(refused("is no kind and name".to_owned()));
+            return Err(refused("is not a kind and name".to_owned()));
         };
         if !["secret", "consumers", "bound"].contains(&kind) {
             return Err(refused(
@@ -287,7 +287,7 @@ fn secret(
     if need.provision.is_none() {
         return Ok(Held::Secret(value));
     }
-    Credential::read(&value).map(Held::Credential).ok_or_else(|| "is no credential".to_owned())
+    Credential::read(&value).map(Held::Credential).ok_or_else(|| "is not a credential".to_owned())
 }
 
 /// The list of consumers with what they use, out of one sealed value for each.
@@ -310,7 +310,8 @@ fn consumers(
             .iter()
             .find_map(|sealed| open(&label, revision_of.clone(), sealed, memory, keys, revisions).ok());
         let Some(value) = opened else { continue };
-        let credential = Credential::read(&value).ok_or_else(|| format!("that of {who} is no credential"))?;
+        let credential =
+            Credential::read(&value).ok_or_else(|| format!("that of {who} is not a credential"))?;
         let text = |member| {
             let bytes = credential.member(member).map(mesh_model::secret::Secret::expose).unwrap_or_default();
             Json::text(String::from_utf8_lossy(bytes).into_owned())

@@ -14,7 +14,7 @@ pub fn run_now(site: &Site, id: &str) -> Result<(), Trouble> {
     let memory = memory(site)?;
     let found = runs::scheduled(&memory).find(|scheduled| scheduled.id == id || scheduled.name == id);
     let Some(Scheduled { name, id, digest, record }) = found else {
-        return Err(Trouble::Refused(format!("{id} is no scheduled resource: see mesh-host status")));
+        return Err(Trouble::Refused(format!("{id} is not a scheduled resource: see mesh-host status")));
     };
     site.make_folders().map_err(|error| broken("the folders cannot be made", &error))?;
     let lock =

@@ -122,7 +122,7 @@ fn h08_h09_h17_what_dies_after_its_start_is_not_taken_for_running() {
     assert!(said("ends").contains("it ran to its end"), "{}", said("ends"));
     assert_eq!([said("slow"), said("stays")], ["updated ", "updated "]);
     assert_eq!(ran.code, 3);
-    // A unit of somebody else that failed is no failure of ours.
+    // A unit of somebody else that failed is not a failure of ours.
     assert_eq!(machine.property("foreign", "ActiveState"), "failed");
     let well = machine.apply(&json!([unit("u6", "stays", SLEEP), running("stays", "stays")]));
     assert_eq!(well.code, 0, "{}", well.out);

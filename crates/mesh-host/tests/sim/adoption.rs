@@ -42,7 +42,7 @@ fn h98_when_the_guard_fails_nothing_else_is_attempted_and_nothing_is_removed() {
     let words = apply(&mut node, &round, true, &[web.clone(), guard.clone()]);
     assert_eq!(words, ["adoption.guard-ssh failed", "old.d not-attempted", "web.d not-attempted"]);
     assert!(node.world.nodes.contains_key("/srv/old") && !node.world.nodes.contains_key("/srv/web"));
-    // With only the guard declared it is no other.
+    // With only the guard declared it is not another.
     let words = apply(&mut node, &round, true, std::slice::from_ref(&guard));
     assert_eq!(words, ["adoption.guard-ssh failed", "old.d not-attempted"]);
     node.world.faults = Faults::default();

@@ -48,7 +48,9 @@ fn check(node: &Node, round: &Round, ended: &[Ended]) -> Result<(), String> {
         match &desired.spec {
             Spec::File(file) => {
                 let real = node.world.nodes.get(&file.path).ok_or(format!("{} is not there", file.path))?;
-                let Thing::File(bytes) = &real.thing else { return Err(format!("{} is no file", file.path)) };
+                let Thing::File(bytes) = &real.thing else {
+                    return Err(format!("{} is not a file", file.path));
+                };
                 let kept = end.verdict.outcome == Outcome::KeptFile;
                 if !kept && (bytes != round.content(&desired.id) || real.mode != file.mode) {
                     return Err(format!("{} is not as declared", file.path));

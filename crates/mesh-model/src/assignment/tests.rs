@@ -35,16 +35,16 @@ fn what_is_wrong_in_an_assignment_is_told_with_its_place() {
         (
             r#""as":"base64url""#,
             r#""as":"base32""#,
-            "needs[1].make.as: \"base32\" is no way to write a secret; nearest known: base64",
+            "needs[1].make.as: \"base32\" is not a way to write a secret; nearest known: base64",
         ),
-        (r#""kind":"port""#, r#""kind":"Port""#, "needs[0].kind: \"Port\" is no kind ([a-z]+)"),
-        (r#""name":"http""#, r#""name":"""#, "needs[0].name: is no name of a placeholder"),
+        (r#""kind":"port""#, r#""kind":"Port""#, "needs[0].kind: \"Port\" is not a kind ([a-z]+)"),
+        (r#""name":"http""#, r#""name":"""#, "needs[0].name: is not the name of a placeholder"),
         (r#""http":8080"#, r#""http":"8080""#, "placement.port.http: is a string where a number belongs"),
         (r#""seat":"#, r#""seats":"#, "placement.seats: unknown field; nearest known: seat"),
         (
             r#""id":"web.site""#,
             r#""id":"web.s.t""#,
-            "resources[0].id: \"web.s.t\" is no id ([a-z0-9][a-z0-9-]{0,63})",
+            "resources[0].id: \"web.s.t\" is not an id ([a-z0-9][a-z0-9-]{0,63})",
         ),
         (
             r#""provider":{"#,

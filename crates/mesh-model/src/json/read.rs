@@ -183,7 +183,7 @@ macro_rules! whole_number {
             fn read(json: &Json, at: &At<'_>) -> Result<Self, Problem> {
                 match json {
                     Json::Number(digits) => digits.parse().map_err(|_| {
-                        at.problem(format!("{digits} is no whole number from {} to {}", <$type>::MIN, <$type>::MAX))
+                        at.problem(format!("{digits} is not a whole number from {} to {}", <$type>::MIN, <$type>::MAX))
                     }),
                     other => Err(not(other, at, "a number")),
                 }
@@ -273,7 +273,10 @@ mod tests {
             problem(r#"[{"number":1,"colour":"a"}]"#),
             "[0].colour: unknown field; known are number, name"
         );
-        assert_eq!(problem(r#"[{"number":70000}]"#), "[0].number: 70000 is no whole number from 0 to 65535");
+        assert_eq!(
+            problem(r#"[{"number":70000}]"#),
+            "[0].number: 70000 is not a whole number from 0 to 65535"
+        );
         assert_eq!(problem(r#"[{"number":"1"}]"#), "[0].number: is a string where a number belongs");
         assert_eq!(problem("{}"), "is an object where a list belongs");
     }

@@ -63,7 +63,7 @@ fn names(manifest: &Manifest, judged: &mut Judged) {
     if version.is_empty() || version.len() > 64 || version.contains(|c: char| c.is_control() || c == ' ') {
         judged.refuse(
             &root.field("version"),
-            format!("{version:?} is no version: 1 to 64 characters without blanks"),
+            format!("{version:?} is not a version: 1 to 64 characters without blanks"),
         );
     }
     named(&root.field("ports"), manifest.ports.keys(), judged);
@@ -116,7 +116,7 @@ fn listed(at: &At<'_>, names: &[String], check: fn(&str) -> Result<(), String>, 
 fn collection(name: &str) -> Result<(), String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '-' | '_' | '.' | '/');
     if name.is_empty() || name.len() > 255 || !name.chars().all(plain) {
-        return Err(format!("{name:?} is no name of a collection such as \"shell:zsh:normal\""));
+        return Err(format!("{name:?} is not the name of a collection such as \"shell:zsh:normal\""));
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ fn contributions(manifest: &Manifest, judged: &mut Judged) {
             }
         }
         if item.get("order").is_some_and(|order| !matches!(order, Json::Number(_))) {
-            judged.refuse(&at.field("order"), "is no number");
+            judged.refuse(&at.field("order"), "is not a number");
         }
         texts(item, &at, &mut |text, at| {
             for placeholder in Template::parse(text, &all).placeholders() {
@@ -193,7 +193,7 @@ fn subjects(manifest: &Manifest, judged: &mut Judged) {
 
 /// A subject below some module's name: no wildcard first, and nothing of the bus's or the mesh's own.
 fn right_subject(subject: &str) -> Result<(), String> {
-    let wrong = |why: &str| Err(format!("{subject:?} is no subject of a module: {why}"));
+    let wrong = |why: &str| Err(format!("{subject:?} is not a subject of a module: {why}"));
     let tokens: Vec<&str> = subject.split('.').collect();
     let plain = |token: &str| token.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'*' | b'>'));
     if subject.len() > 255 || tokens.iter().any(|token| token.is_empty()) {

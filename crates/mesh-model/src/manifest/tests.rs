@@ -82,14 +82,14 @@ fn reading_is_strict() {
         Manifest::from_json_bytes(WEB.replacen(from, to, 1).as_bytes()).unwrap_err().to_string()
     };
     assert_eq!(problem("\"runs-as\"", "\"run-as\""), "run-as: unknown field; nearest known: runs-as");
-    assert_eq!(problem("\"fixed\":null", "\"fixed\":0"), "ports.http.fixed: is 0, which is no port");
+    assert_eq!(problem("\"fixed\":null", "\"fixed\":0"), "ports.http.fixed: is 0, which is not a port");
     assert_eq!(
         problem("\"accept\":true", "\"accept\":false"),
         "secrets.api-token: says neither make nor \"accept\":true, or both"
     );
     assert_eq!(
         problem("\"worth\":\"low\"", "\"worth\":\"lo\""),
-        "data.worth: \"lo\" is no worth; nearest known: low"
+        "data.worth: \"lo\" is not a worth; nearest known: low"
     );
     assert_eq!(
         problem("\"type\":\"integer\"", "\"typ\":\"integer\""),
@@ -102,11 +102,11 @@ fn reading_is_strict() {
     assert_eq!(problem("\"holds\"", "\"hold\""), "seats.hold: unknown field; nearest known: holds");
     assert_eq!(
         problem("\"mode\":\"read\"", "\"mode\":\"reed\""),
-        "accesses.films.mode: \"reed\" is no mode of an access; nearest known: read"
+        "accesses.films.mode: \"reed\" is not a mode of an access; nearest known: read"
     );
     assert_eq!(
         problem("\"id\":\"site\"", "\"id\":\"Site\""),
-        "resources[0].id: \"Site\" is no id ([a-z0-9][a-z0-9-]{0,63})"
+        "resources[0].id: \"Site\" is not an id ([a-z0-9][a-z0-9-]{0,63})"
     );
 }
 
@@ -120,11 +120,11 @@ fn names_are_checked() {
     assert!(
         problems("\"module\":\"web\"", "\"module\":\"We b\"")
             .iter()
-            .any(|p| p.starts_with("module: \"We b\" is no name"))
+            .any(|p| p.starts_with("module: \"We b\" is not a name"))
     );
     assert_eq!(
         problems("\"version\":\"2.4.1\"", "\"version\":\"\""),
-        ["version: \"\" is no version: 1 to 64 characters without blanks"]
+        ["version: \"\" is not a version: 1 to 64 characters without blanks"]
     );
     assert_eq!(problems("\"api-token\"", "\"api_token\"").len(), 1);
     assert_eq!(
@@ -164,7 +164,7 @@ fn contributions_hold_no_value_that_a_verb_answers() {
     );
     assert_eq!(
         problems("\"order\":50", "\"order\":\"50\""),
-        ["contributes.shell:zsh:normal.order: is no number"]
+        ["contributes.shell:zsh:normal.order: is not a number"]
     );
 }
 
@@ -208,7 +208,7 @@ fn resources_are_read_as_a_node_would_have_them() {
     let file = |field: &str| problems("\"path\":\"${dir:state}/site.json\"", field);
     assert_eq!(
         file("\"path\":\"${dir:state}/../other\""),
-        ["resources[0].path: \"/var/lib/web/../other\" is no path here: it has a component . or .."]
+        ["resources[0].path: \"/var/lib/web/../other\" is not a path here: it has a component . or .."]
     );
     assert_eq!(
         file("\"path\":\"/a/${secret:session-key}\""),

@@ -68,7 +68,7 @@ fn variables(json: &Json, out: &mut Out<'_>) -> Result<(), NotFilled> {
                 ));
             }
             Json::Null | Json::List(_) | Json::Object(_) => {
-                return Err(NotFilled::Shape("has a member that is no string, number or truth value"));
+                return Err(NotFilled::Shape("has a member that is not a string, number or truth value"));
             }
             _ => {}
         }

@@ -67,7 +67,7 @@ pub fn lint(text: &str, declared: &Declared) -> Vec<Finding> {
     findings
 }
 
-/// What stands after `${`, where it is no placeholder.
+/// What stands after `${`, where it is not a placeholder.
 fn not_declared(inside: &str, key: Option<&str>) -> Seen {
     let looks = |why: String| Seen::LooksLike(why);
     let kinds = || ENTRIES.iter().map(|entry| entry.kind);

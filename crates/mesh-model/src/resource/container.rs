@@ -126,10 +126,10 @@ fn hosts(fields: &mut Fields<'_>) -> Result<BTreeMap<String, String>, Problem> {
     for (name, address) in &hosts {
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
         if name.is_empty() || name.len() > 253 || name.starts_with('-') || !name.bytes().all(plain) {
-            return Err(at.field(name).problem("is no name of a host"));
+            return Err(at.field(name).problem("is not the name of a host"));
         }
         if address != "host-gateway" && address.parse::<IpAddr>().is_err() {
-            return Err(at.field(name).problem(format!("{address:?} is no address")));
+            return Err(at.field(name).problem(format!("{address:?} is not an address")));
         }
     }
     Ok(hosts)

@@ -54,7 +54,7 @@ impl FromStr for Id {
         if fits {
             Ok(Id(text.to_owned()))
         } else {
-            Err(format!("{text:?} is no id ([a-z0-9][a-z0-9-]{{0,63}})"))
+            Err(format!("{text:?} is not an id ([a-z0-9][a-z0-9-]{{0,63}})"))
         }
     }
 }

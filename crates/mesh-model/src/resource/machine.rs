@@ -211,7 +211,7 @@ impl Opening {
     pub(super) fn read(fields: &mut Fields<'_>) -> Result<Self, Problem> {
         let port = fields.required::<Number<u16>>("port")?.0;
         if port == 0 {
-            return Err(fields.at().field("port").problem("is 0, which is no port"));
+            return Err(fields.at().field("port").problem("is 0, which is not a port"));
         }
         Ok(Opening { port, protocol: fields.or_default("protocol")?, from: fields.or_default("from")? })
     }

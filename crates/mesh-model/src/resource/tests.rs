@@ -71,7 +71,7 @@ fn no_field_takes_another_type() {
 fn an_unknown_kind_is_told_with_the_nearest() {
     assert_eq!(
         problem(r#"{"id":"a","type":"contaner"}"#),
-        "type: \"contaner\" is no type of resource; nearest known: container"
+        "type: \"contaner\" is not a type of resource; nearest known: container"
     );
 }
 
@@ -88,8 +88,8 @@ fn files_say_one_place_and_one_content() {
             .starts_with("into: the file is the machine's")
     );
     assert!(of(r#""path":"/a","bytes":"eA==","encode":"json""#).starts_with("bytes: nothing is filled"));
-    assert!(of(r#""path":"/a/../b","content":"x""#).starts_with("path: \"/a/../b\" is no path here"));
-    assert!(of(r#""path":"/a","content":"x","mode":"75""#).starts_with("mode: \"75\" is no mode"));
+    assert!(of(r#""path":"/a/../b","content":"x""#).starts_with("path: \"/a/../b\" is not a path here"));
+    assert!(of(r#""path":"/a","content":"x","mode":"75""#).starts_with("mode: \"75\" is not a mode"));
     let empty = read(r#"{"id":"a","type":"file","path":"/a","content":""}"#);
     assert!(matches!(empty.what, What::File(File { content: Content::Text(text), .. }) if text.is_empty()));
 }
@@ -104,8 +104,8 @@ fn containers_run_in_one_way() {
     assert_eq!(of(r#""limit":"1s""#), "limit: has a meaning only with run-once or schedule");
     assert_eq!(of(r#""run-once":true,"settle":"1s""#), "settle: has no meaning for a container that ends");
     assert_eq!(of(r#""run-once":true,"ports":["80"]"#), "ports: a container that runs once publishes none");
-    assert_eq!(of(r#""hosts":{"db":"cellar"}"#), "hosts.db: \"cellar\" is no address");
-    assert_eq!(of(r#""env":{"A-B":"x"}"#), "env.A-B: \"A-B\" is no name of an environment variable");
+    assert_eq!(of(r#""hosts":{"db":"cellar"}"#), "hosts.db: \"cellar\" is not an address");
+    assert_eq!(of(r#""env":{"A-B":"x"}"#), "env.A-B: \"A-B\" is not the name of an environment variable");
     assert!(of(r#""env":{"A":"x\ny"}"#).starts_with("env.A: holds a newline"));
     assert!(of(r#""volumes":["/a:/b","x"]"#).starts_with("volumes[1]: "));
 }

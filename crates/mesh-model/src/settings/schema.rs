@@ -86,7 +86,7 @@ fn check(schema: &Json, at: &At<'_>, problems: &mut Vec<Problem>) {
         let here = at.field(keyword);
         let mut expect = |right: bool, what: &str| {
             if !right {
-                problems.push(here.problem(format!("is no {what}")));
+                problems.push(here.problem(format!("is not a {what}")));
             }
         };
         match (keyword.as_str(), value) {
@@ -102,7 +102,7 @@ fn check(schema: &Json, at: &At<'_>, problems: &mut Vec<Problem>) {
                     check(schema, &here.field(name), problems);
                 }
             }
-            ("properties", _) => expect(false, "object of schemas"),
+            ("properties", _) => expect(false, "JSON object of schemas"),
             ("items" | "additionalProperties", schema) => check(schema, &here, problems),
             (bound, value) if BOUNDS.contains(&bound) => {
                 let whole = matches!(value, Json::Number(digits) if digits.parse::<u64>().is_ok());
@@ -135,7 +135,7 @@ fn validate(schema: &Json, value: &Json, asked: Asked, at: &At<'_>, problems: &m
         Json::Object(keywords) => keywords,
         _ => return,
     };
-    // In one layer `null` takes a member away, so it is no value of a type.
+    // In one layer `null` takes a member away, so it is not a value of a type.
     if asked == Asked::Types && *value == Json::Null {
         return;
     }

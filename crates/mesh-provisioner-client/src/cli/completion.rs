@@ -1,6 +1,6 @@
 //! `completion`: the script that completes command lines.
 
-use super::pages;
+use super::pages::pages;
 use argh::{ArgsInfo, FromArgs};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
@@ -17,9 +17,9 @@ pub(super) struct Completion {
 impl Completion {
     pub(super) fn run(&self) -> Exit {
         match self.shell.as_str() {
-            "bash" => print(&pages::bash()),
-            "zsh" => print(&pages::zsh()),
-            "fish" => print(&pages::fish()),
+            "bash" => print(&pages().bash()),
+            "zsh" => print(&pages().zsh()),
+            "fish" => print(&pages().fish()),
             other => {
                 complain(&format!(
                     "{other:?} is not a shell that command lines are completed for: bash, zsh or fish"

@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(made.as_ref().map(SealingKey::as_str), Ok(key.as_str()));
         let why = script("echo the disk is full >&2; exit 1").unwrap_err();
         assert!(why.ends_with("key make: the disk is full"), "{why}");
-        assert!(script("echo hello").unwrap_err().contains("is no public key for sealing"));
+        assert!(script("echo hello").unwrap_err().contains("is not the public key for sealing"));
         let none = sealing(&site, Some(Path::new("/nonexistent/mesh-host"))).unwrap_err();
         assert!(none.contains("--host-program"), "{none}");
     }

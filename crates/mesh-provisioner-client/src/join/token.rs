@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(from(Some(&word), &none, ""), attic(Source::Argument));
         assert_eq!(from(None, &none, ""), None);
         for (wrong, words) in
-            [(&word[..60], "the standard input: is no token: it is cut off"), ("", "the standard input")]
+            [(&word[..60], "the standard input: is not a token: it is cut off"), ("", "the standard input")]
         {
             let why = from(Some("-"), &none, wrong).unwrap().unwrap_err();
             assert!(why.starts_with(words) && !why.contains(&word[6..20]), "{why}");

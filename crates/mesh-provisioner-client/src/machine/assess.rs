@@ -306,7 +306,7 @@ impl Client {
             };
             let Some(piece) = piece else { continue };
             pieces.push(format!("{}:{}", need.kind, need.name).into_bytes());
-            // Spaces and a final newline are no change of a value.
+            // Spaces and a final newline are not a change of a value.
             let canonical =
                 Json::parse_bytes(&piece).map_or(piece, |json| sorted(json).to_string().into_bytes());
             pieces.push(canonical);
@@ -428,7 +428,7 @@ fn contributes(module: &Module) -> bool {
     module.fitting.as_ref().is_some_and(|fitting| !fitting.assignment.contributes.is_empty())
 }
 
-/// Members in the order of their names: another order is no other value.
+/// Members in the order of their names: another order is not another value.
 fn sorted(json: Json) -> Json {
     match json {
         Json::Object(mut members) => {

@@ -326,7 +326,7 @@ impl Known {
     fn on_applied(&mut self, entry: &Entry) -> Change {
         let Ok(names) = OfNodes::Applied.parse(&entry.key) else { return Change::None };
         let (node, module) = pair(names);
-        // What is no record of ours says nothing of secrets; the last good one stays.
+        // What is not a record of ours says nothing of secrets; the last good one stays.
         let secrets = match &entry.value {
             None => BTreeMap::new(),
             Some(value) => match serde_json::from_slice::<Applied>(value) {

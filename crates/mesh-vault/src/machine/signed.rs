@@ -98,7 +98,7 @@ impl Vault {
         };
         let wall = clock + now;
         let at = OffsetDateTime::parse(&request.at, &Rfc3339)
-            .map_err(|why| bad(format!("at is no time: {why}")))?;
+            .map_err(|why| bad(format!("at is not a time: {why}")))?;
         let at = u64::try_from(at.unix_timestamp()).unwrap_or(0);
         if wall.as_secs().abs_diff(at) > GOOD_FOR.as_secs() {
             return Err(not_signed(format!(

@@ -21,7 +21,7 @@ pub struct Counters {
     pub connections: u64,
     /// Requests to the verbs.
     pub requests: u64,
-    /// Responses that are no error.
+    /// Responses that are not errors.
     pub answers: u64,
     /// Error responses.
     pub refusals: u64,

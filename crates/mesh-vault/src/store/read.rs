@@ -90,7 +90,7 @@ impl Store {
         let after = match after {
             None => Cursor::default(),
             Some(text) => {
-                Cursor::read(text).ok_or_else(|| Failure::Value("name is no place of a page".into()))?
+                Cursor::read(text).ok_or_else(|| Failure::Value("name is not a place of a page".into()))?
             }
         };
         let mut statement = self.connection.prepare_cached(

@@ -7,7 +7,7 @@ use mesh_model::vault_api::SecretAnswer;
 use mesh_testing::wire::Message;
 use serde_json::json;
 
-/// The answer of a message that is no error.
+/// The answer of a message that is not an error.
 #[track_caller]
 pub(crate) fn answer(message: &Message) -> SecretAnswer {
     schema::check_answer("secret_response", message);

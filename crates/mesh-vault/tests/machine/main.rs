@@ -145,7 +145,7 @@ fn a_lower_epoch_and_a_new_key_within_one_are_not_believed() {
     bench.node(second).unwrap();
     assert_ne!(bench.known.node("attic").unwrap().sealing, key);
     assert_eq!(bench.node(first).unwrap_err(), "its epoch is 1, and 2 was seen before");
-    // A record that is gone is no key; what was seen stays.
+    // A record that is gone is not a key; what was seen stays.
     bench.known.on_complete(Bucket::Nodes, &BTreeSet::new());
     assert!(bench.known.node("attic").is_none());
     assert_eq!(bench.known.seen["attic"].epoch, 2);
@@ -185,7 +185,7 @@ fn what_undeclared_modules_have_applied_is_kept_within_a_bound() {
     assert_eq!(bench.known.applied("attic", "junk-1000", "a"), 7);
     assert_eq!(bench.known.applied_modules(), MOST_UNDECLARED + 2);
 
-    // One that names more secrets than an assignment can have is no record; the last good one stays.
+    // One that names more secrets than an assignment can have is not a record; the last good one stays.
     let many: serde_json::Map<_, _> = (0..20_000).map(|number| (number.to_string(), json!(1))).collect();
     bench.put(Bucket::Applied, key, Some(applied(&many.into()))).unwrap();
     assert_eq!(bench.known.applied("attic", "web", "a"), 3);

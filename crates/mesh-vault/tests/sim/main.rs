@@ -4,7 +4,6 @@
 //! One seed is one run: `MESH_SEED=7 cargo test -p mesh-vault --test sim` runs that one alone.
 
 mod bus;
-mod dice;
 #[path = "../support/mod.rs"]
 mod support;
 mod world;

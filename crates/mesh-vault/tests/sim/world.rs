@@ -1,13 +1,13 @@
 //! One run: a vault, its store, nodes that ask, an operator, and faults.
 
 use crate::bus::{Bus, Sent};
-use crate::dice::Dice;
 use crate::support::controller::{Controller, bound, consumers, made};
 use mesh_model::keys::SealingKey;
 use mesh_model::sealed::Sealed;
 use mesh_model::vault_api::{ConsumersAnswer, SecretAnswer};
 use mesh_runtime::{Action, Event};
 use mesh_service::identity::Identity;
+use mesh_testing::dice::Dice;
 use mesh_vault::keeper::Keeper;
 use mesh_vault::key;
 use mesh_vault::machine::{Settings, Vault};

@@ -167,7 +167,7 @@ impl Seen {
         for (at, _) in name.match_indices('/') {
             if self.0.get(&name[..at]).is_some_and(|kind| *kind != Kind::Directory) {
                 return Err(format!(
-                    "the entry {name:?} leads through {:?}, which is no directory",
+                    "the entry {name:?} leads through {:?}, which is not a directory",
                     &name[..at]
                 ));
             }
@@ -175,7 +175,7 @@ impl Seen {
         if let Kind::Same(other) = &entry.kind
             && !matches!(self.0.get(other), Some(Kind::File | Kind::Same(_)))
         {
-            return Err(format!("the hard link {name:?} leads to {other:?}, which is no file before it"));
+            return Err(format!("the hard link {name:?} leads to {other:?}, which is not a file before it"));
         }
         let below = format!("{name}/");
         let has_below =
@@ -260,7 +260,7 @@ fn decoded<'r>(from: &'r mut (dyn ReadSeek + '_)) -> io::Result<Box<dyn Read + '
     if head.get(257..262) == Some(b"ustar") {
         return Ok(Box::new(from));
     }
-    let why = "is no tar, alone or inside gzip or zstd";
+    let why = "is not a tar archive, alone or inside gzip or zstd";
     Err(io::Error::new(io::ErrorKind::InvalidData, why))
 }
 

@@ -39,7 +39,7 @@ pub(super) fn families(runtime: &Runtime, names: &[&str]) -> Result<BTreeMap<Str
     let ran = command.run().map_err(|why| why.to_string())?;
     let out = ran.out.text().ok_or("the answer of the container runtime is too long, or not UTF-8")?;
     let err = ran.err.text().unwrap_or_default();
-    // It exits with an error as soon as one name is not there; anything else that it complains of is no answer.
+    // It exits with an error as soon as one name is not there; anything else that it complains of is not an answer.
     if ran.code != 0 && !only_absent(&err) {
         return Err(ran.words());
     }

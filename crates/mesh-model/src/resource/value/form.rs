@@ -24,8 +24,8 @@ macro_rules! words {
                 let known = || $name::ALL.iter().map(|word| word.as_str());
                 $name::ALL.iter().copied().find(|word| word.as_str() == text).ok_or_else(|| {
                     match $crate::json::nearest(text, known()) {
-                        Some(near) => format!("{text:?} is no {}; nearest known: {near}", $what),
-                        None => format!("{text:?} is no {}; known are {}", $what, known().collect::<Vec<_>>().join(", ")),
+                        Some(near) => format!("{text:?} is not a {}; nearest known: {near}", $what),
+                        None => format!("{text:?} is not a {}; known are {}", $what, known().collect::<Vec<_>>().join(", ")),
                     }
                 })
             }
@@ -58,7 +58,7 @@ words!(
 
 words!(
     /// How each inserted value is written, so that it fits the text around it.
-    Encode, "encoding" {
+    Encode, "way to encode" {
         /// Escaped for the inside of a JSON string.
         Json = "json",
         /// Quoted as one word for a shell.
@@ -86,10 +86,10 @@ mod tests {
 
     #[test]
     fn an_unknown_word_is_told_with_the_nearest() {
-        assert_eq!("jsn".parse::<Format>().unwrap_err(), "\"jsn\" is no format; nearest known: json");
+        assert_eq!("jsn".parse::<Format>().unwrap_err(), "\"jsn\" is not a format; nearest known: json");
         assert_eq!(
             "yaml".parse::<Format>().unwrap_err(),
-            "\"yaml\" is no format; known are json, toml, ini, env"
+            "\"yaml\" is not a format; known are json, toml, ini, env"
         );
     }
 }

@@ -32,7 +32,7 @@ impl FromStr for Mode {
         let octal = matches!(text.len(), 3 | 4) && text.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
         match u16::from_str_radix(text, 8) {
             Ok(bits) if octal => Ok(Mode(bits)),
-            _ => Err(format!("{text:?} is no mode: three or four octal digits such as \"0644\"")),
+            _ => Err(format!("{text:?} is not a mode: three or four octal digits such as \"0644\"")),
         }
     }
 }

@@ -1,43 +1,12 @@
-use std::fmt;
-use std::str::FromStr;
+use crate::text::checked_text;
 
-use crate::json::text_form;
-
-/// Defines a checked text: what it is, its longest form, and which characters stand first and later.
-macro_rules! checked_text {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $check:expr) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(String);
-
-        impl $name {
-            /// The text.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = String;
-
-            fn from_str(text: &str) -> Result<$name, String> {
-                let check: fn(&str) -> bool = $check;
-                if text.len() <= $max && check(text) {
-                    Ok($name(text.to_owned()))
-                } else {
-                    Err(format!("{text:?} is no {}", $what))
-                }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        text_form!($name);
-    };
+/// A text of at most `max` bytes that is made of the right bytes; its error calls it `what`.
+fn checked(text: &str, what: &str, max: usize, is_right: bool) -> Result<String, String> {
+    if is_right && text.len() <= max {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is not the {what}"))
+    }
 }
 
 /// Whether `text` begins with a byte that `first` allows and goes on with bytes that `later` allows.
@@ -52,104 +21,78 @@ fn alphanumeric(byte: u8) -> bool {
 
 checked_text!(
     /// The name of a user or group, as `useradd` takes it: `[a-z_][a-z0-9_-]*`, at most 32 bytes.
-    AccountName, "name of a user or group ([a-z_][a-z0-9_-]*, at most 32)", 32,
-    |text| made_of(text, |b| b.is_ascii_lowercase() || b == b'_', |b| {
+    AccountName, |text| checked(text, "name of a user or group ([a-z_][a-z0-9_-]*, at most 32)", 32, made_of(text, |b| b.is_ascii_lowercase() || b == b'_', |b| {
         b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-')
-    })
+    }))
 );
 
 checked_text!(
     /// The name of a package, with `:` and the architecture where the package manager wants it.
-    PackageName, "name of a package", 128,
-    |text| made_of(text, alphanumeric, |b| alphanumeric(b) || matches!(b, b'+' | b'-' | b'.' | b'_' | b':'))
+    PackageName, |text| checked(text, "name of a package", 128, made_of(text, alphanumeric, |b| alphanumeric(b) || matches!(b, b'+' | b'-' | b'.' | b'_' | b':')))
 );
 
 checked_text!(
     /// The name of a container or network: two characters or more. `.next` and `.prev` at the end are the host's own.
-    ContainerName, "name of a container or network ([a-zA-Z0-9][a-zA-Z0-9_.-]+, not ending in .next or .prev)", 128,
-    |text| {
+    ContainerName, |text| checked(text, "name of a container or network ([a-zA-Z0-9][a-zA-Z0-9_.-]+, not ending in .next or .prev)", 128, {
         text.len() >= 2
             && made_of(text, alphanumeric, |b| alphanumeric(b) || matches!(b, b'_' | b'.' | b'-'))
             && !matches!(text.rsplit_once('.'), Some((_, "next" | "prev")))
-    }
+    })
 );
 
 checked_text!(
     /// An image as a container runtime names it, such as `registry.example/web:2.4` or one with `@sha256:…`.
-    Image, "name of an image", 512,
-    |text| made_of(text, alphanumeric, |b| {
+    Image, |text| checked(text, "name of an image", 512, made_of(text, alphanumeric, |b| {
         alphanumeric(b) || matches!(b, b'_' | b'.' | b'-' | b'/' | b':' | b'@' | b'+')
-    })
+    }))
 );
 
 checked_text!(
     /// The name of an environment variable: `[A-Za-z_][A-Za-z0-9_]*`.
-    VariableName, "name of an environment variable", 255,
-    |text| made_of(text, |b| b.is_ascii_alphabetic() || b == b'_', |b| alphanumeric(b) || b == b'_')
+    VariableName, |text| checked(text, "name of an environment variable", 255, made_of(text, |b| b.is_ascii_alphabetic() || b == b'_', |b| alphanumeric(b) || b == b'_'))
 );
 
 checked_text!(
     /// The name of a process that the host runs: its unit is `mesh-<name>.service`.
-    ProcessName, "name of a process ([a-z0-9][a-z0-9-]*, at most 64)", 64,
-    |text| made_of(text, |b| b.is_ascii_lowercase() || b.is_ascii_digit(), |b| {
+    ProcessName, |text| checked(text, "name of a process ([a-z0-9][a-z0-9-]*, at most 64)", 64, made_of(text, |b| b.is_ascii_lowercase() || b.is_ascii_digit(), |b| {
         b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'
-    })
+    }))
 );
 
 checked_text!(
     /// A time zone by its IANA name, such as `Europe/Berlin`; its form alone, whether it exists is the machine's knowledge.
-    Zone, "name of a time zone such as Europe/Berlin", 64,
-    |text| text.split('/').all(|part| {
+    Zone, |text| checked(text, "name of a time zone such as Europe/Berlin", 64, text.split('/').all(|part| {
         made_of(part, |b| b.is_ascii_alphabetic(), |b| alphanumeric(b) || matches!(b, b'_' | b'+' | b'-'))
-    })
+    }))
 );
-
-/// A unit of the service manager with its kind: `nginx` is read as `nginx.service`.
-///
-/// ```
-/// use mesh_model::resource::UnitName;
-/// assert_eq!("nginx".parse::<UnitName>().unwrap().as_str(), "nginx.service");
-/// assert!("../evil.service".parse::<UnitName>().is_err());
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UnitName(String);
 
 const UNIT_KINDS: [&str; 7] = ["service", "socket", "timer", "mount", "path", "target", "swap"];
 
-impl UnitName {
-    /// The whole name, with its kind.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for UnitName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<UnitName, String> {
+checked_text!(
+    /// A unit of the service manager with its kind: `nginx` is read as `nginx.service`.
+    ///
+    /// ```
+    /// use mesh_model::resource::UnitName;
+    /// assert_eq!("nginx".parse::<UnitName>().unwrap().as_str(), "nginx.service");
+    /// assert!("../evil.service".parse::<UnitName>().is_err());
+    /// ```
+    UnitName, |text| {
         let later = |b| alphanumeric(b) || matches!(b, b':' | b'_' | b'.' | b'\\' | b'@' | b'-');
         let unit = match text.rsplit_once('.') {
             Some((stem, kind)) if !stem.is_empty() && UNIT_KINDS.contains(&kind) => text.to_owned(),
             _ => format!("{text}.service"),
         };
         if text.is_empty() || unit.len() > 255 || !made_of(&unit, |b| alphanumeric(b) || b == b'_', later) {
-            return Err(format!("{text:?} is no unit of the service manager"));
+            return Err(format!("{text:?} is not a unit of the service manager"));
         }
-        Ok(UnitName(unit))
+        Ok(unit)
     }
-}
-
-impl fmt::Display for UnitName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-text_form!(UnitName);
+);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::str::FromStr;
 
     fn accepted<T: FromStr>(texts: &[&str]) -> Vec<bool> {
         texts.iter().map(|text| text.parse::<T>().is_ok()).collect()

@@ -33,7 +33,7 @@ impl FromStr for Owner {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Owner, String> {
-        let wrong = |why: String| format!("{text:?} is no owner (user, user:group or uid:gid): {why}");
+        let wrong = |why: String| format!("{text:?} is not an owner (user, user:group or uid:gid): {why}");
         match text.split_once(':') {
             None => Ok(Owner { user: Account::Name(text.parse().map_err(wrong)?), group: None }),
             Some((user, group)) if is_number(user) && is_number(group) => {

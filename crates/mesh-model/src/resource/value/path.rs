@@ -48,7 +48,7 @@ impl FromStr for AbsolutePath {
     type Err = String;
 
     fn from_str(text: &str) -> Result<AbsolutePath, String> {
-        let wrong = |why: &str| Err(format!("{text:?} is no path here: {why}"));
+        let wrong = |why: &str| Err(format!("{text:?} is not a path here: {why}"));
         let Some(below) = text.strip_prefix('/') else { return wrong("it does not begin with /") };
         if text.len() > MAX_BYTES {
             return Err(format!("a path of {} bytes is longer than {MAX_BYTES}", text.len()));

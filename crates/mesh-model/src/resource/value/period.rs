@@ -35,7 +35,7 @@ impl FromStr for Period {
 
     fn from_str(text: &str) -> Result<Period, String> {
         let wrong =
-            || format!("{text:?} is no duration: a whole number and ms, s, m, h or d, such as \"2s\"");
+            || format!("{text:?} is not a duration: a whole number and ms, s, m, h or d, such as \"2s\"");
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = text.split_at(digits);
         let milliseconds = UNITS

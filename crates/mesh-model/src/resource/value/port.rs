@@ -45,7 +45,7 @@ impl FromStr for Protocol {
         match text {
             "tcp" => Ok(Protocol::Tcp),
             "udp" => Ok(Protocol::Udp),
-            _ => Err(format!("{text:?} is no protocol: tcp or udp")),
+            _ => Err(format!("{text:?} is not a protocol: tcp or udp")),
         }
     }
 }
@@ -109,7 +109,8 @@ impl FromStr for PortMapping {
             }
             Some(PortMapping { address: Some(address), host: Some(port(host)?), container, protocol })
         };
-        read().ok_or_else(|| format!("{text:?} is no port of a container such as \"127.0.0.1:8080:80/tcp\""))
+        read()
+            .ok_or_else(|| format!("{text:?} is not a port of a container such as \"127.0.0.1:8080:80/tcp\""))
     }
 }
 
@@ -153,7 +154,7 @@ impl FromStr for Volume {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Volume, String> {
-        let wrong = |why: String| format!("{text:?} is no mount such as \"/srv/films:/films:ro\": {why}");
+        let wrong = |why: String| format!("{text:?} is not a mount such as \"/srv/films:/films:ro\": {why}");
         let mut parts = text.split(':');
         let (Some(source), Some(target), option, None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
@@ -198,7 +199,7 @@ impl FromStr for Source {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Source, String> {
-        let wrong = || format!("{text:?} is no address or network such as \"10.0.0.0/8\"");
+        let wrong = || format!("{text:?} is not an address or network such as \"10.0.0.0/8\"");
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix_length(prefix).ok_or_else(wrong)?)),
             None => (text, None),

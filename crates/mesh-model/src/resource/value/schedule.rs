@@ -85,13 +85,14 @@ impl FromStr for Schedule {
         let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
         let words: [&str; 5] = words.as_slice().try_into().map_err(|_| {
             format!(
-                "{text:?} is no schedule: minute, hour, day, month and weekday, such as \"30 3 * * mon-fri\""
+                "{text:?} is not a schedule: minute, hour, day, month and weekday, such as \"30 3 * * mon-fri\""
             )
         })?;
         let mut fields = [(0, false); 5];
         for ((place, word), field) in words.iter().enumerate().zip(&FIELDS) {
-            let bits =
-                field.read(word).map_err(|why| format!("{text:?} is no schedule: {}: {why}", field.name))?;
+            let bits = field
+                .read(word)
+                .map_err(|why| format!("{text:?} is not a schedule: {}: {why}", field.name))?;
             fields[place] = (bits, word.starts_with('*'));
         }
         // Sunday has two numbers, and is kept as the first.
@@ -209,7 +210,7 @@ mod tests {
             ("* * * * fri-mon", "ends before it begins"),
             ("0 0 30 feb *", "never comes"),
             ("0 0 31 4,6 *", "never comes"),
-            ("@daily", "is no schedule"),
+            ("@daily", "is not a schedule"),
         ] {
             let why = text.parse::<Schedule>().unwrap_err();
             assert!(why.contains(what), "{text}: {why}");

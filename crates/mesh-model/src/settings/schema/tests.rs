@@ -22,10 +22,10 @@ fn a_keyword_that_nothing_holds_is_refused() {
             .starts_with("properties.a.$ref: unknown keyword; known are type")
     );
     assert!(problem(r#"{"items":{"pattern":"x"}}"#).starts_with("items.pattern: unknown keyword"));
-    assert_eq!(problem(r#"{"type":"text"}"#), "type: is no type, or list of types");
-    assert_eq!(problem(r#"{"minLength":-1}"#), "minLength: is no bound");
-    assert_eq!(problem(r#"{"minimum":"1"}"#), "minimum: is no bound");
-    assert_eq!(problem(r#"{"required":[1]}"#), "required: is no list of names");
+    assert_eq!(problem(r#"{"type":"text"}"#), "type: is not a type, or list of types");
+    assert_eq!(problem(r#"{"minLength":-1}"#), "minLength: is not a bound");
+    assert_eq!(problem(r#"{"minimum":"1"}"#), "minimum: is not a bound");
+    assert_eq!(problem(r#"{"required":[1]}"#), "required: is not a list of names");
     assert_eq!(problem("3"), "is a number where a schema belongs");
     let both = Schema::check(&json(r#"{"x":1,"y":2}"#), &At::Root).unwrap_err();
     assert_eq!(both.len(), 2, "all of them are told");
