@@ -68,7 +68,7 @@ fn every_command_line_of_the_documents_runs() {
     tester.kv_put(APPLIED, "attic.web", "{}");
     tester.kv_put(COLLECT, "attic.shell=3Azsh=3Anormal.web", "[]");
     let mut run = 0;
-    for document in ["README.md", "PROTOCOL.md", "ARCHITECTURE.md"] {
+    for document in ["README.md", "docs/mesh-provisioner.md", "PROTOCOL.md", "ARCHITECTURE.md"] {
         for line in command_lines(document, "mesh-provisioner") {
             let words = words(&line);
             let words: Vec<&str> = words.iter().map(String::as_str).take_while(|word| *word != ">").collect();
@@ -97,7 +97,7 @@ fn every_command_line_of_the_documents_runs() {
 fn every_request_of_the_documents_is_answered() {
     let mesh = Mesh::start();
     let reader = mesh.reader();
-    let lines = command_lines("README.md", "nats");
+    let lines = command_lines("docs/mesh-provisioner.md", "nats");
     assert!(!lines.is_empty());
     for line in lines {
         let (_, body) = line.split_once(" mesh-provisioner.provisioning ").expect("a request to the verb");
@@ -108,7 +108,9 @@ fn every_request_of_the_documents_is_answered() {
 
 #[test]
 fn every_script_of_the_documents_is_there() {
-    for document in ["README.md", "PROTOCOL.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
+    for document in
+        ["README.md", "docs/mesh-provisioner.md", "PROTOCOL.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
+    {
         let text = fs::read_to_string(root().join(document)).unwrap();
         for word in text.split(|c: char| c.is_whitespace() || "`()|,;:".contains(c)) {
             if word.starts_with("packaging/") {

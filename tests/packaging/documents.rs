@@ -1,4 +1,4 @@
-//! The tables of the documents against the code: what README quotes is in the sources, and PROTOCOL lists exactly the
+//! The tables of the documents against the code: what the page of the seat quotes is in the sources, and PROTOCOL lists exactly the
 //! exit codes and the reasons that there are.
 
 use super::file;
@@ -56,11 +56,11 @@ fn fragments(quoted: &str) -> Vec<&str> {
 }
 
 #[test]
-fn readme_quotes_only_messages_that_the_sources_hold() {
+fn the_page_of_the_seat_quotes_only_messages_that_the_sources_hold() {
     let code = code();
     let mut missing = Vec::new();
     let mut quoted = 0;
-    for row in rows("README.md", "## When something is wrong") {
+    for row in rows("docs/mesh-provisioner.md", "## When something is wrong") {
         assert_eq!(row.len(), 3, "{row:?}");
         assert!(row.iter().all(|cell| !cell.trim().is_empty()), "no cause or no next step: {row:?}");
         for message in row[0].split('`').skip(1).step_by(2) {
