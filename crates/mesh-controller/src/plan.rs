@@ -360,4 +360,4 @@ fn of_removed(sent: &[&Sent]) -> NodeChange {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -121,3 +121,6 @@ fn intend_node(
 pub fn sign_record(signer: &Signer, record: &NodeRecord) -> Result<Vec<u8>, Error> {
     Ok(signer.sign(PayloadType::Node, record)?.to_bytes())
 }
+
+#[cfg(test)]
+mod tests;

@@ -410,6 +410,56 @@ fn r02_a_newer_push_replaces_one_that_nobody_took() {
 }
 
 #[test]
+fn r11_a_node_that_was_away_finds_the_newest_and_nothing_else() {
+    let mesh = simple();
+    mesh.done(&["push"]);
+    for pool in [7, 8] {
+        let settings = mesh.file("s.json", &format!(r#"{{"pool":{pool}}}"#));
+        mesh.done(&["settings", "set", "small", settings.to_str().unwrap()]);
+        mesh.done(&["push"]);
+    }
+    // What it reads when it comes back fits together, and is the third.
+    let declaration = mesh.declaration("attic");
+    assert_eq!(declaration.sequence, 3);
+    let part = declaration.part("small").unwrap();
+    let settings = mesh.value("mesh-controller_settings", "attic.small").unwrap();
+    assert_eq!(String::from_utf8_lossy(&settings), r#"{"pool":8}"#);
+    assert_eq!(part.settings, Digest::of(&settings));
+    let assignment = mesh.value("mesh-controller_assignments", "attic.small").unwrap();
+    assert_eq!(part.assignment, Digest::of(&assignment));
+}
+
+#[test]
+fn j06_a_token_that_cannot_be_handed_over_was_never_issued() {
+    let mesh = Mesh::start();
+    let tokens =
+        || serde_json::from_str::<serde_json::Value>(&mesh.done(&["token", "list", "--json"])).unwrap();
+    let there = mesh.file("there", "mine");
+    let there = there.to_str().unwrap();
+    let server = format!("nats://{}", mesh.server.address());
+    let refused = mesh.ends(1, &["token", "issue", "--new", "barn", "--out", there, "--server", &server]);
+    assert!(refused.err.contains("no token was issued"), "{}", refused.err);
+    assert_eq!(std::fs::read_to_string(there).unwrap(), "mine");
+    // A disk that is full takes nothing of what is printed.
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mesh-controller"));
+    command.args(["token", "issue", "--new", "barn", "--server", &server]).stdout(full);
+    command
+        .env("MESH_STORE_INVENTORY", mesh.paths().inventory)
+        .env("MESH_STORE_IDENTITY", mesh.paths().identity);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(tokens().as_array().unwrap().len(), 0, "nothing was written down");
+    assert_eq!(mesh.done(&["node", "list", "--json"]).trim(), "[]");
+    // Issued again, it works, and is for its owner alone.
+    let out = mesh.folder.path().join("token");
+    mesh.done(&["token", "issue", "--new", "barn", "--out", out.to_str().unwrap(), "--server", &server]);
+    assert!(std::fs::read_to_string(&out).unwrap().starts_with("mesh1_"));
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&out).unwrap()) & 0o777, 0o600);
+    assert_eq!(tokens().as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn s02_a_value_of_another_type_is_refused_when_it_is_set() {
     let mesh = Mesh::start();
     mesh.add("typed", r#"{"module":"typed","version":"1","settings":{"schema":{"properties":{"db":{"type":"object"}},"additionalProperties":false},"defaults":{"db":{"pool":1}}}}"#);

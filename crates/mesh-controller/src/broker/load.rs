@@ -101,6 +101,8 @@ pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), String> {
         // What is there keeps its mode: the server may run as another user.
         let mode = fs::metadata(path).map_or(mode, |old| old.permissions().mode() & 0o7777);
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
+        // A service makes files for itself alone: the server, another user, could not read it.
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&beside, path)?;
@@ -116,4 +118,26 @@ pub fn prove(connection: &BusConfig, sentinel: &KeyPair) -> Result<(), String> {
     let probe = RightsProbe::open(connection, "mesh-controller sentinel", [])?;
     probe.close();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_makes_files_for_itself_alone_writes_one_that_the_server_reads() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("users.conf");
+        // The mask of the shipped unit. Nothing that another test makes meanwhile is less closed by it.
+        let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+        let written = [write(&path, "one", 0o644), write(&path, "two", 0o644)];
+        rustix::process::umask(before);
+        assert_eq!(written, [Ok(()), Ok(())]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+        // What an operator made of it stays.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        write(&path, "three", 0o644).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "three");
+    }
 }

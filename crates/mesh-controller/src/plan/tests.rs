@@ -59,7 +59,7 @@ fn send(plan: &Plan, before: &[Sent]) -> Vec<Sent> {
 }
 
 /// As the store keeps what was decided.
-fn kept(snapshot: &Snapshot) -> Snapshot {
+pub(crate) fn kept(snapshot: &Snapshot) -> Snapshot {
     let composed = compose(snapshot);
     let mut kept = snapshot.clone();
     for (node, plan) in &composed.nodes {
@@ -150,7 +150,7 @@ fn a_removed_node_leaves_no_key_behind() {
 
 /// One change of one input.
 #[derive(Debug, Clone)]
-enum Mutation {
+pub(crate) enum Mutation {
     Setting(bool, u64),
     Content(u64),
     Version(u64),
@@ -169,7 +169,7 @@ enum Mutation {
     Contribution(u64),
 }
 
-fn mutation() -> impl Strategy<Value = Mutation> {
+pub(crate) fn mutation() -> impl Strategy<Value = Mutation> {
     let number = 1000u64..9000;
     prop_oneof![
         (any::<bool>(), number.clone()).prop_map(|(node, value)| Mutation::Setting(node, value)),
@@ -191,7 +191,7 @@ fn mutation() -> impl Strategy<Value = Mutation> {
     ]
 }
 
-fn mutate(snapshot: &mut Snapshot, mutation: &Mutation) {
+pub(crate) fn mutate(snapshot: &mut Snapshot, mutation: &Mutation) {
     let web = || ("attic".to_owned(), "web".to_owned());
     let node = snapshot.nodes.get_mut("attic").unwrap();
     match mutation {
@@ -275,5 +275,43 @@ proptest! {
         prop_assert_ne!(planned.digest(), plan(&compose(&base), &sent, None).digest());
         let after = plan(&composed, &send(&planned, &sent), None);
         prop_assert!(!after.differs(), "{:?}", after);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+    /// Of any mesh: the same input gives the same bytes and the same digest, and once it was sent there is nothing to send.
+    #[test]
+    fn p03_of_a_thousand_meshes_none_that_did_not_change_shows_an_update(
+        mutations in prop::collection::vec(mutation(), 0..12),
+        more in 0usize..4,
+    ) {
+        let mut snapshot = mesh();
+        for number in 0..more {
+            let node = snapshot.nodes["attic"].clone();
+            snapshot.nodes.insert(format!("more{number}"), crate::compose::snapshot::Node { keys: Some(keys()), ..node });
+            snapshot.assignments.insert((format!("more{number}"), "web".into()), set(()));
+        }
+        let mut snapshot = kept(&snapshot);
+        for mutation in &mutations {
+            mutate(&mut snapshot, mutation);
+        }
+        let snapshot = kept(&snapshot);
+        let (first, again) = (compose(&snapshot), compose(&snapshot.clone()));
+        for (name, node) in &first.nodes {
+            prop_assert_eq!(&node.modules, &again.nodes[name].modules);
+        }
+        let planned = plan(&first, &[], None);
+        prop_assert_eq!(planned.digest(), plan(&again, &[], None).digest());
+        let sent = send(&planned, &[]);
+        let after = plan(&again, &sent, None);
+        prop_assert!(!after.differs(), "{:?}", after);
+        prop_assert_eq!(after.is_hindered(), planned.is_hindered());
+        prop_assert!(after.nodes.values().all(|node| node.lines.is_empty()));
+        prop_assert_eq!(after.digest(), plan(&compose(&snapshot), &sent, None).digest());
+        // What is composed of some nodes is what is composed of all.
+        let some = crate::compose::compose_some(&snapshot, |node| node == "attic");
+        prop_assert_eq!(&some.nodes["attic"].modules, &first.nodes["attic"].modules);
+        prop_assert_eq!(some.nodes.len(), 1);
     }
 }

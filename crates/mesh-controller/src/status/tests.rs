@@ -3,8 +3,10 @@ use crate::compose::compose;
 use crate::compose::tests::mesh;
 use crate::plan::{Plan, plan};
 use crate::store::nodes::Heard;
+use mesh_model::declaration::Declaration;
 use mesh_model::report::{ModuleReport, Outcome, Word as OutcomeWord};
 use mesh_model::resource::Kind;
+use mesh_model::signed::Envelope;
 use mesh_model::signed::PayloadType;
 
 const NOW: Moment = 10_000_000_000;
@@ -133,4 +135,29 @@ fn a_report_of_another_assignment_says_nothing_of_this_one() {
     other.modules.values_mut().next().unwrap().assignment = mesh_model::digest::Digest::of(b"other");
     let told = told(&case, Some(&other), 0);
     assert_eq!((told.applied.holds, told.modules[0].state.as_str()), (Some(false), "unknown"));
+}
+
+#[test]
+fn r03_a_report_that_was_lost_is_mended_by_the_next_one() {
+    let case = case();
+    // The report of sequence 7 did not come; that of before stands, and nothing is stuck by it.
+    let lost = told(&case, Some(&report(&case, 6, ModuleState::Applied)), 9 * 60_000);
+    assert_eq!(words(&lost), [Some(true), Some(false), Some(false), Some(true)]);
+    assert_eq!(lost.quiet_since, None, "it is written again every ten minutes");
+    // The next one says the same as the lost one, and more is not needed.
+    let next = told(&case, Some(&report(&case, 7, ModuleState::Applied)), 0);
+    assert_eq!(words(&next), [Some(true); 4]);
+    assert!(next.wrong.is_empty(), "{:?}", next.wrong);
+}
+
+#[test]
+fn r05_a_module_that_always_fails_is_said_and_holds_no_other_back() {
+    let case = case();
+    let mut both = report(&case, 7, ModuleState::Failed);
+    let other = ModuleReport { state: ModuleState::Applied, ..both.modules.values().next().unwrap().clone() };
+    both.modules.insert("other".into(), other);
+    let status = told(&case, Some(&both), 0);
+    assert_eq!(words(&status), [Some(true), Some(true), Some(false), Some(false)]);
+    assert_eq!(status.wrong.len(), 1, "the one that fails, once: {:?}", status.wrong);
+    assert!(status.wrong[0].contains("is failed"), "{:?}", status.wrong);
 }

@@ -240,7 +240,7 @@ impl Mesh {
 pub struct Serving {
     pub signals: Sender<Signal>,
     status: PathBuf,
-    thread: JoinHandle<Exit>,
+    pub thread: JoinHandle<Exit>,
 }
 
 impl Serving {
