@@ -6,8 +6,9 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 machine_suite=bookworm
-# What is in the tree beside systemd: what the tests look with, and what they look at.
-machine_packages=systemd,systemd-sysv,dbus,strace,nftables
+# What is in the tree beside systemd: what the tests look with, and what they look at. Of the runtimes below podman, crun
+# alone can do without control groups, which a machine in a machine may not write.
+machine_packages=systemd,systemd-sysv,dbus,strace,nftables,podman,crun,busybox-static
 
 machine_tree() (
     local tree=$target/machine/base
@@ -15,13 +16,14 @@ machine_tree() (
     want debootstrap debootstrap
     want systemd-nspawn systemd-container
     lock
-    if [[ ! -e $tree/.complete ]]; then
+    # A tree of other packages is made anew.
+    if [[ $(cat "$tree/.complete" 2>/dev/null) != "$machine_packages" ]]; then
         say "making a machine in $tree, which takes some minutes"
         rm -rf "$tree"
         mkdir -p "$(dirname "$tree")"
         debootstrap --variant=minbase "--include=$machine_packages" "$machine_suite" "$tree" >"$tree.log" 2>&1 ||
             fail "the machine cannot be made: see $tree.log"
-        touch "$tree/.complete"
+        printf '%s\n' "$machine_packages" >"$tree/.complete"
     fi
     printf '%s\n' "$tree"
 )

@@ -398,7 +398,12 @@ impl Engine {
             }
             let gate = match phase {
                 Phase::Guard if failed => Gate::Guard(id.clone()),
-                Phase::Apply if failed && gates && later.origin == origin && later.phase == phase => {
+                Phase::Apply
+                    if failed
+                        && gates
+                        && later.origin == origin
+                        && [phase, Phase::Own].contains(&later.phase) =>
+                {
                     Gate::Failed(id.clone())
                 }
                 // An adoption's guard comes down only when everything stands without it.

@@ -6,9 +6,11 @@ mod archive;
 mod leaves;
 mod look;
 mod perform;
+mod public;
 mod walk;
 
 pub use accounts::Accounts;
+pub use public::Public;
 pub use walk::{Trust, Walker};
 
 use crate::digest::DigestKey;

@@ -39,7 +39,7 @@ impl Managers {
     /// Looks for the managers of this machine. `contents` holds the environments of commands; `run` is the folder of what
     /// does not outlive a boot.
     pub fn find(contents: Rc<Contents>, run: &Path) -> Self {
-        let services = Services::find();
+        let services = Services::find(run);
         let packages = Packages::new(services.is_there());
         Self { packages, services, runtimes: Runtimes::new(run), firewall: Firewall::new(run), contents }
     }
@@ -82,7 +82,7 @@ impl Managers {
     /// Performs one step.
     pub fn perform(&mut self, step: &Step, tools: &Tools<'_>) -> Result<(), Failure> {
         match step {
-            Step::Service(step) => Services::perform(step),
+            Step::Service(step) => self.services.perform(step),
             Step::Package(PackageStep::Install { package }) => self.packages.install(package),
             Step::Action(step) => action::perform(&step.command, &self.contents, &mut self.runtimes),
             Step::Container(step) => self.runtimes.perform(step, tools),

@@ -4,10 +4,12 @@ mod hand;
 mod images;
 mod run;
 mod take;
+mod text;
 
 pub use hand::{confirm, forget, restore};
 pub use run::run_now;
 pub use take::{Preview, preview, take};
+pub use text::Change;
 
 use crate::apply;
 use crate::digest::DigestKey;
@@ -122,11 +124,26 @@ fn apply_as(
 
 /// Looks and decides as [`apply()`] does, and does nothing.
 pub fn plan(site: &Site, input: Input, tell: Tell<'_>) -> Result<Report, Trouble> {
-    plan_as_if(site, input, Vec::new(), tell)
+    plan_as_if(site, input, Vec::new(), tell).map(|(report, _)| report)
 }
 
-/// The same, as if `entries` had been stored.
-fn plan_as_if(site: &Site, input: Input, entries: Vec<Entry>, tell: Tell<'_>) -> Result<Report, Trouble> {
+/// The same, and the text that would change.
+///
+/// # Errors
+/// As of [`plan()`].
+pub fn plan_with_text(site: &Site, input: Input, tell: Tell<'_>) -> Result<(Report, Vec<Change>), Trouble> {
+    let (report, look) = plan_as_if(site, input, Vec::new(), tell)?;
+    let changes = look(&report);
+    Ok((report, changes))
+}
+
+/// The same, as if `entries` had been stored. Beside the report it gives what looks at the text that would change.
+fn plan_as_if(
+    site: &Site,
+    input: Input,
+    entries: Vec<Entry>,
+    tell: Tell<'_>,
+) -> Result<(Report, impl FnOnce(&Report) -> Vec<Change> + use<>), Trouble> {
     let folder = Folder::new(&site.state()).map_err(|error| broken("the state cannot be read", &error))?;
     let (mut journal, _) =
         Journal::open(ReadOnly(folder)).map_err(|error| broken("the state cannot be read", &error))?;
@@ -134,7 +151,9 @@ fn plan_as_if(site: &Site, input: Input, entries: Vec<Entry>, tell: Tell<'_>) ->
     let key = site.digest_key().map_err(|error| broken("the digest key cannot be read", &error))?;
     let ready = ready(site, input, journal.memory(), &key)?;
     let mut machine = machine(site, &key, &ready.prepared, journal.memory())?;
-    run(site, ready, &mut machine, &mut journal, (&key, How::Plan), tell)
+    let texts = text::Texts::of(&ready.prepared, journal.memory());
+    let report = run(site, ready, &mut machine, &mut journal, (&key, How::Plan), tell)?;
+    Ok((report, move |report: &Report| texts.changes(&machine.files, report)))
 }
 
 /// What is remembered. Needs no lock.

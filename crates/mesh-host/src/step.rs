@@ -3,7 +3,7 @@
 
 mod managed;
 
-pub use managed::{ActionStep, BootStep, PackageStep, ServiceStep, UserStep};
+pub use managed::{ActionStep, BootStep, OWN_UNIT, PackageStep, ServiceStep, UserStep};
 
 use crate::container::ContainerStep;
 use crate::digest::Digest;

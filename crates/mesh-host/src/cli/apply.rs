@@ -2,7 +2,7 @@
 
 use super::{GATED, site, trouble};
 use crate::report::{failure, line};
-use crate::session::{self, How, Input};
+use crate::session::{self, Change, How, Input};
 use argh::FromArgs;
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print_on};
@@ -78,10 +78,14 @@ impl Plan {
             Ok(input) => input,
             Err(why) => return wrong(&why),
         };
-        let report = match session::plan(&site(self.root.as_ref()), input, &mut teller(self.json)) {
-            Ok(report) => report,
+        let planned = session::plan_with_text(&site(self.root.as_ref()), input, &mut teller(self.json));
+        let (report, changes) = match planned {
+            Ok(planned) => planned,
             Err(why) => return trouble(&why),
         };
+        if !self.json {
+            changes.iter().for_each(show);
+        }
         finish(&report, self.json);
         match report.first_failure {
             Some(_) => Exit::Failed,
@@ -89,6 +93,22 @@ impl Plan {
             None => Exit::Done,
         }
     }
+}
+
+/// Prints what becomes of the text of a file.
+fn show(change: &Change) {
+    let text = match &change.text {
+        Ok(text) => {
+            let lines = text.lines().map(|line| {
+                // A tab is as harmless in a file's text as it is frequent.
+                let parts: Vec<_> = line.split('\t').map(escape).collect();
+                parts.join("\t") + "\n"
+            });
+            lines.collect()
+        }
+        Err(why) => format!("the text of {} is not shown: {why}\n", escape(&change.path)),
+    };
+    let _ = print_on(&text);
 }
 
 fn wrong(why: &str) -> Exit {

@@ -160,13 +160,24 @@ impl Case<'_> {
         }
     }
 
-    /// The container as it was before this apply did anything about it.
-    fn before(&self) -> Option<&Instance> {
+    /// The containers as they were before this apply did anything about them.
+    fn family_before(&self) -> Option<&Family> {
         let question = Question::Container(self.name().to_owned());
         match self.view.before.get(&question).or_else(|| self.view.facts.get(&question)) {
-            Some(Answer::Container(family)) => family.current.as_ref(),
+            Some(Answer::Container(family)) => Some(family),
             _ => None,
         }
+    }
+
+    /// The container as it was before this apply did anything about it.
+    fn before(&self) -> Option<&Instance> {
+        self.family_before()?.current.as_ref()
+    }
+
+    /// Whether it ran under this name, or waited to come back to it, before this apply did anything.
+    fn was_there(&self, found: &Instance) -> bool {
+        let Some(Family { current, prev, .. }) = self.family_before() else { return false };
+        [current, prev].into_iter().flatten().any(|before| before.number == found.number)
     }
 
     /// The ids in `restart-on` that were made or mended since it was made.
@@ -179,8 +190,7 @@ impl Case<'_> {
 
     /// Whether the container in place is to be exchanged. While the old one is beside it, it is the new one.
     fn is_stale(&self, found: &Instance) -> bool {
-        let is_old =
-            self.family.prev.is_none() && self.before().is_none_or(|before| before.number == found.number);
+        let is_old = self.family.prev.is_none() && self.was_there(found);
         !self.fits(found) || (is_old && self.owed().is_some())
     }
 

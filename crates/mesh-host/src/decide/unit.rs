@@ -4,7 +4,7 @@
 use super::{Failure, Move, View, failed, not_as_asked};
 use crate::facts::{Answer, Load, Question, UnitFact};
 use crate::outcome::{Outcome, Verdict};
-use crate::step::{BootStep, ServiceStep, Step};
+use crate::step::{BootStep, OWN_UNIT, ServiceStep, Step};
 use mesh_model::resource::Period;
 use std::collections::BTreeMap;
 
@@ -162,7 +162,11 @@ fn state(wanted: &Wanted<'_>, fact: &UnitFact, view: &View<'_>) -> Result<Option
     match wanted.runs {
         Some(false) if fact.is_stopped() => Ok(None),
         Some(false) => {
-            if did(view, |step| matches!(step, ServiceStep::Stop { .. })) {
+            let asked = did(view, |step| matches!(step, ServiceStep::Stop { .. }));
+            if asked && unit == OWN_UNIT {
+                return Ok(None);
+            }
+            if asked {
                 return Err(fail(format!("{unit} was asked to stop and is {}", fact.words())));
             }
             Ok(Some(do_it(ServiceStep::Stop { unit })))
@@ -173,7 +177,7 @@ fn state(wanted: &Wanted<'_>, fact: &UnitFact, view: &View<'_>) -> Result<Option
                 return Err(with_log(wanted, fact, &text, view)?);
             }
             // What is about to start itself again is told to start now; a plain start would wait for that.
-            let step = if fact.sub == "auto-restart" {
+            let step = if fact.sub == "auto-restart" && unit != OWN_UNIT {
                 ServiceStep::Restart { unit, private }
             } else {
                 ServiceStep::Start { unit, private }
@@ -219,6 +223,7 @@ fn with_log(
 pub(super) fn details(wanted: &Wanted<'_>, view: &View<'_>) -> Vec<String> {
     let Some(before) = before(wanted.unit, view) else { return Vec::new() };
     let mut details = Vec::new();
+    let waits = if wanted.unit == OWN_UNIT { ", once this apply has ended" } else { "" };
     for step in view.did {
         let Step::Service(step) = step else { continue };
         details.push(match step {
@@ -230,9 +235,9 @@ pub(super) fn details(wanted: &Wanted<'_>, view: &View<'_>) -> Vec<String> {
                 format!("boot {from} to {to}")
             }
             ServiceStep::Start { .. } => format!("{} to running", state_word(before)),
-            ServiceStep::Stop { .. } => format!("{} to stopped", state_word(before)),
+            ServiceStep::Stop { .. } => format!("{} to stopped{waits}", state_word(before)),
             ServiceStep::Restart { .. } => match &wanted.restart {
-                Some(why) => format!("restarted for {why}"),
+                Some(why) => format!("restarted for {why}{waits}"),
                 None => format!("{} to running", state_word(before)),
             },
             ServiceStep::Reload { .. } => {

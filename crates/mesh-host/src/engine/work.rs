@@ -6,7 +6,7 @@ use crate::desired::{Desired, Spec};
 use crate::facts::{Facts, Question};
 use crate::outcome::{Failure, Verdict};
 use crate::record::Memory;
-use crate::step::Step;
+use crate::step::{OWN_UNIT, Step};
 use crate::target::{Origin, Target};
 use mesh_model::resource::{Runs, What};
 use std::collections::BTreeSet;
@@ -15,6 +15,10 @@ use std::collections::BTreeSet;
 const GUARD: &str = "adoption.guard-";
 /// What ids of everything that comes with an adoption begin with.
 const ADOPTION: &str = "adoption.";
+/// Where this program lies.
+const OWN_PROGRAM: &str = "/usr/bin/mesh-host";
+/// The package that brings it.
+const OWN_PACKAGE: &str = "mesh-host";
 
 /// The parts of an apply, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +29,8 @@ pub(super) enum Phase {
     Orphans,
     /// What is declared.
     Apply,
+    /// What this host itself is made of: everything else is done by then, should it be ended over it.
+    Own,
     /// What an adoption left, once everything else stands without it.
     Late,
 }
@@ -93,9 +99,30 @@ impl Work {
 
     /// The work on what is declared.
     pub(super) fn apply(place: u64, desired: Desired, adopted: bool) -> Self {
-        let phase = if adopted && desired.id.starts_with(GUARD) { Phase::Guard } else { Phase::Apply };
+        let phase = match &desired.spec {
+            _ if adopted && desired.id.starts_with(GUARD) => Phase::Guard,
+            spec if is_own(spec) => Phase::Own,
+            _ => Phase::Apply,
+        };
         let (id, origin, target) = (desired.id.clone(), desired.origin.clone(), desired.target());
         Self::new(phase, Job::Apply(desired), id, origin, target, place)
+    }
+}
+
+/// Whether it is the program itself, its unit or its package.
+fn is_own(spec: &Spec) -> bool {
+    match spec {
+        Spec::File(file) => {
+            file.path == OWN_PROGRAM
+                || file.path.ends_with(&format!("/{OWN_UNIT}"))
+                || file.path.contains(&format!("/{OWN_UNIT}.d/"))
+        }
+        Spec::Managed(managed) => match &managed.what {
+            What::Service(service) => service.unit.to_string() == OWN_UNIT,
+            What::Package(package) => package.package.to_string() == OWN_PACKAGE,
+            _ => false,
+        },
+        _ => false,
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Wanted<'a> {
 pub(super) fn answer(files: &Files, path: &str, archives: &[Digest]) -> Answer {
     let parent = match files.walker.parent(path, &files.accounts) {
         Ok(Found::There(parent)) => parent,
-        Ok(Found::Missing { mount }) => return Answer::Unpacked(UnpackedAnswer { mount, found: None }),
+        Ok(Found::Missing { mount, .. }) => return Answer::Unpacked(UnpackedAnswer { mount, found: None }),
         Err(Stop::Refused(why)) => return Answer::Refused(why),
         Err(Stop::Silent(why)) => return Answer::NotAnswered(why),
     };

@@ -56,7 +56,7 @@ pub(super) fn look(files: &Files, leaves: Leaves<'_>) -> Result<Looked, Failure>
             let mount = parent.mount.clone();
             (Some(parent), mount)
         }
-        Ok(Found::Missing { mount }) => (None, mount),
+        Ok(Found::Missing { mount, .. }) => (None, mount),
         Err(Stop::Refused(why)) => return Err(Failure::Failed(why)),
         Err(Stop::Silent(why)) => return Err(Failure::NotAnswered(why)),
     };

@@ -50,7 +50,7 @@ fn path_answer(files: &Files, path: &str, depth: Depth<'_>, parents: &mut Parent
     });
     let directory = match &*found {
         Ok(Found::There(parent)) => parent,
-        Ok(Found::Missing { mount }) => {
+        Ok(Found::Missing { mount, .. }) => {
             return Answer::Path(PathAnswer { mount: mount.clone(), found: None });
         }
         Err(Stop::Refused(why)) => return Answer::Refused(why.clone()),

@@ -46,6 +46,8 @@ pub(super) enum Found {
     Missing {
         /// The mount point of what is there.
         mount: String,
+        /// Whether anyone may pass through every directory that is there.
+        open: bool,
     },
 }
 
@@ -55,6 +57,8 @@ pub(super) struct Parent {
     pub(super) name: String,
     pub(super) mount: String,
     pub(super) path: String,
+    /// Whether anyone may pass through every directory on the way.
+    pub(super) open: bool,
 }
 
 /// What is at a path, without its content.
@@ -165,13 +169,13 @@ impl Walker {
         }
         let silent = |at: &str, error: Errno| Stop::Silent(format!("{at} cannot be looked at: {error}"));
         let mut directory = self.root.try_clone().map_err(|error| Stop::Silent(error.to_string()))?;
-        let (mut at, mut mount) = (String::new(), "/".to_owned());
+        let (mut at, mut mount, mut open) = (String::new(), "/".to_owned(), true);
         for component in components {
             at = format!("{at}/{component}");
             let stat = stat_at(&directory, component).map_err(|error| silent(&at, error))?;
             let stat = match (stat, &mut on_made) {
                 (Some(stat), _) => stat,
-                (None, None) => return Ok(Found::Missing { mount }),
+                (None, None) => return Ok(Found::Missing { mount, open }),
                 (None, Some(tell)) => {
                     let mode = Mode::from_raw_mode(0o755);
                     match mkdirat(&directory, component, mode) {
@@ -190,6 +194,7 @@ impl Walker {
                 }
             };
             self.trusted(&at, &stat, accounts)?;
+            open &= stat.mode & 0o001 != 0;
             if stat.mounted {
                 mount.clone_from(&at);
             }
@@ -197,7 +202,7 @@ impl Walker {
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
             directory = match openat2(&directory, component, flags, Mode::empty(), resolve) {
                 Ok(directory) => directory,
-                Err(Errno::NOENT) => return Ok(Found::Missing { mount }),
+                Err(Errno::NOENT) => return Ok(Found::Missing { mount, open }),
                 Err(Errno::LOOP | Errno::NOTDIR) => {
                     return Err(Stop::Refused(format!("{at} changed while it was walked; try again")));
                 }
@@ -209,7 +214,7 @@ impl Walker {
                 _ => return Err(Stop::Refused(format!("{at} changed while it was walked; try again"))),
             }
         }
-        Ok(Found::There(Parent { directory, name, mount, path: path.to_owned() }))
+        Ok(Found::There(Parent { directory, name, mount, path: path.to_owned(), open }))
     }
 
     /// A component has to be a directory of somebody who may lead us on.

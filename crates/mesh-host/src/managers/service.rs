@@ -5,9 +5,9 @@ mod links;
 use super::command::{ANSWER, Command};
 use crate::facts::{Answer, Load, Question, UnitFact};
 use crate::outcome::Failure;
-use crate::step::{BootStep, ServiceStep};
+use crate::step::{BootStep, OWN_UNIT, ServiceStep};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long an answer may take.
@@ -24,12 +24,15 @@ Result,ExecMainStatus";
 #[derive(Debug)]
 pub(super) struct Services {
     found: bool,
+    /// The lock that is held for as long as an apply lasts.
+    lock: PathBuf,
 }
 
 impl Services {
-    pub(super) fn find() -> Self {
+    /// `run`: the folder of what does not outlive a boot.
+    pub(super) fn find(run: &Path) -> Self {
         // What sd_booted(3) looks at.
-        Self { found: Path::new("/run/systemd/system").is_dir() }
+        Self { found: Path::new("/run/systemd/system").is_dir(), lock: run.join("lock") }
     }
 
     pub(super) const fn is_there(&self) -> bool {
@@ -73,8 +76,10 @@ impl Services {
             .collect()
     }
 
-    pub(super) fn perform(step: &ServiceStep) -> Result<(), Failure> {
+    pub(super) fn perform(&self, step: &ServiceStep) -> Result<(), Failure> {
         match step {
+            ServiceStep::Restart { unit, .. } if unit == OWN_UNIT => self.afterwards("restart"),
+            ServiceStep::Stop { unit } if unit == OWN_UNIT => self.afterwards("stop"),
             ServiceStep::ReadAgain => systemctl("daemon-reload", None, SET),
             ServiceStep::Boot { unit, to, .. } => {
                 let verb = match to {
@@ -98,6 +103,17 @@ impl Services {
             }
             ServiceStep::Stop { unit } => systemctl("stop", Some(unit), JOB),
         }
+    }
+}
+
+impl Services {
+    /// Has the service manager do this to our own unit once the lock of the apply is free.
+    fn afterwards(&self, verb: &str) -> Result<(), Failure> {
+        let command = Command::new("systemd-run", SET)
+            .args(["--quiet", "--collect", "--", "flock"])
+            .arg(self.lock.display().to_string())
+            .args(["systemctl", "--no-block", verb, OWN_UNIT]);
+        command.run().map_err(|why| why.failure())?.ok().map(drop)
     }
 }
 

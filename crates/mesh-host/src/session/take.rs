@@ -47,7 +47,8 @@ pub fn preview(site: &Site, module: &str, tell: Tell<'_>) -> Result<Preview, Tro
         seen.extend([outcome.id.as_str(), " ", outcome.word.as_str(), " ", from, " ", to, "\n"]);
         tell(outcome, news);
     };
-    plan_as_if(site, copy(site)?, vec![Entry::Taken { module: module.to_owned() }], &mut hear)?;
+    let taken = vec![Entry::Taken { module: module.to_owned() }];
+    let (_, _) = plan_as_if(site, copy(site)?, taken, &mut hear)?;
     Ok(Preview(Digest::plain(seen.as_bytes()).as_str().trim_start_matches("sha256:").to_owned()))
 }
 

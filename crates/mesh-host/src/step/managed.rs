@@ -2,6 +2,10 @@
 
 use crate::facts::Check;
 
+/// The unit in which this program serves. A job of it waits until the apply has ended: it would end the apply before
+/// anything is recorded of it, and the next one would do the same again.
+pub const OWN_UNIT: &str = "mesh-host.service";
+
 /// One effect on the service manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServiceStep {

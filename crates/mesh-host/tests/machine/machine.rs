@@ -95,7 +95,15 @@ impl Machine {
     pub(crate) fn start(&mut self) {
         let log = fs::File::create(self.folder.path().join("console")).unwrap();
         let nspawn = Command::new("systemd-nspawn")
-            .args(["--boot", "--register=no", "--keep-unit", "--console=pipe", "--quiet"])
+            // A network of its own: what it opens in its firewall is opened nowhere else.
+            .args([
+                "--boot",
+                "--register=no",
+                "--keep-unit",
+                "--console=pipe",
+                "--quiet",
+                "--private-network",
+            ])
             .arg("--directory")
             .arg(&self.root)
             .stdin(Stdio::null())
@@ -159,7 +167,7 @@ impl Machine {
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command
-            .args(["-t", &self.leader.to_string(), "-m", "-u", "-i", "-p", "-C", "--"])
+            .args(["-t", &self.leader.to_string(), "-m", "-u", "-i", "-n", "-p", "-C", "--"])
             .args(["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"])
             .args(words)
             .stdin(Stdio::null());
@@ -217,6 +225,18 @@ impl Machine {
             .map(str::to_owned)
             .collect();
         (ran, started)
+    }
+
+    /// Waits until something is so.
+    pub(crate) fn until(&self, what: &str, is: impl Fn(&Self) -> bool) {
+        let until = Instant::now() + BOOT;
+        while !is(self) {
+            if Instant::now() > until {
+                let log = self.run(&["sh", "-c", "podman ps -a; systemctl --failed; journalctl -b -n 40"]);
+                panic!("{what}: not within {} s\n{}{}", BOOT.as_secs(), log.out, log.err);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// A property of a unit.

@@ -21,7 +21,7 @@ fn pid(machine: &Machine, unit: &str) -> String {
 }
 
 #[test]
-fn h01_h02_a_restart_that_failed_or_was_cut_off_is_still_owed() {
+fn h01_h02_h05_h13_a_restart_that_failed_or_was_cut_off_is_still_owed() {
     let machine = Machine::boot();
     let with = |content: &str, service: &str| {
         json!([
@@ -84,6 +84,36 @@ fn h01_h02_a_restart_that_failed_or_was_cut_off_is_still_owed() {
     assert_eq!(changed.words(), ["conf unchanged", "unit updated", "web updated"], "{}", changed.out);
     assert_eq!(machine.property("web", "NeedDaemonReload"), "no");
     assert_eq!((machine.property("web", "Environment"), pid(&machine, "web")), ("A=1".into(), before));
+}
+
+#[test]
+fn h14_while_unit_files_are_read_again_no_start_is_lost() {
+    let machine = Machine::boot();
+    machine.write("/etc/systemd/system/other@.service", &format!("[Service]\n{SLEEP}\n"));
+    machine.shell("systemctl daemon-reload");
+    // Somebody else starts 200 units, and has unit files read again, for as long as this host does both.
+    let mut other = machine
+        .command(&["sh", "-c", "for n in $(seq 200); do systemctl start other@$n || echo lost $n; test $((n % 10)) != 0 || systemctl daemon-reload; done"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut applies, mut ended) = (0, false);
+    while !ended {
+        ended = other.try_wait().unwrap().is_some();
+        applies += 1;
+        let ours = format!("ours-{applies}");
+        let ran = machine.apply(&json!([
+            unit("unit", &ours, &format!("Environment=ROUND={applies}\n{SLEEP}")),
+            {"id": "run", "type": "service", "unit": &ours, "state": "running", "settle": "0s"},
+        ]));
+        assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+        assert_eq!(machine.property(&ours, "ActiveState"), "active");
+    }
+    assert!(applies > 3, "nothing was done beside it");
+    let lost = other.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&lost.stdout), "");
+    let active = machine.shell("systemctl list-units --no-legend --state=active 'other@*.service' | wc -l");
+    assert_eq!(active.trim(), "200");
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn apply(tree: &Tree, bytes: &[u8]) -> Ran {
 const APP: &str = "mkdir bin lib; echo tool >bin/tool; chmod 755 bin/tool; echo one >lib/a; ln -s ../bin/tool lib/tool; ln lib/a lib/b";
 
 #[test]
-fn every_form_is_unpacked_mended_exchanged_and_removed() {
+fn h89_every_form_is_unpacked_mended_exchanged_and_removed() {
     for flags in [&[][..], &["--gzip"], &["--zstd"]] {
         let tree = Tree::new();
         let first = tar(APP, flags);

@@ -3,6 +3,7 @@
 mod archives;
 mod files;
 mod kills;
+mod lasting;
 mod mesh;
 mod packaging;
 mod secrets;

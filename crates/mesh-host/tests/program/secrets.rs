@@ -2,6 +2,8 @@
 
 use crate::tree::Tree;
 use serde_json::json;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 const CANARY: &str = "c4n4ry-5e55ion-k3y";
 
@@ -72,6 +74,72 @@ fn h38_neither_plan_nor_failure_shows_a_secret() {
     assert!(refused.code == 1 && refused.err.contains("the filled text is not json"), "{}", refused.err);
     let texts = [&plan, &ran, &refused].map(|ran| format!("{}{}", ran.out, ran.err));
     assert_eq!(traces(&tree, &texts.each_ref().map(String::as_str)), [""; 0]);
+}
+
+#[test]
+fn plan_shows_the_text_that_changes_and_never_one_that_carries_or_carried_a_secret() {
+    let tree = Tree::new();
+    let bundle = |resources: serde_json::Value| {
+        json!({"bundle": "test", "needs": [{"kind": "secret", "name": "key"}], "values": {"secret:key": {"text": CANARY}},
+               "resources": resources})
+    };
+    let file = |id: &str, path: &str, content: &str, mode: &str| json!({"id": id, "type": "file", "path": path, "content": content, "mode": mode});
+    let secret = format!("key={CANARY}\n");
+    let plan = |resources: serde_json::Value| tree.run(&["plan", &tree.bundle(&bundle(resources))]);
+
+    // What is new, what changes, and a directory that not everyone may pass through.
+    tree.write("/etc/conf", "one\ntwo\nthree\n");
+    tree.write("/etc/closed", &secret);
+    fs::set_permissions(tree.path("/etc/closed"), fs::Permissions::from_mode(0o640)).unwrap();
+    tree.write("/srv/private/open", &secret);
+    fs::set_permissions(tree.path("/srv/private"), fs::Permissions::from_mode(0o700)).unwrap();
+    let resources = json!([
+        file("conf", "/etc/conf", "one\n2\u{1b}[31m\nthree\n", "0644"),
+        file("new", "/etc/new", "made\there\n", "0644"),
+        file("closed", "/etc/closed", "public now\n", "0644"),
+        file("open", "/srv/private/open", "public now\n", "0644"),
+        {"id": "folder", "type": "directory", "path": "/srv/later", "mode": "0750"},
+        file("below", "/srv/later/x", "for few\n", "0644"),
+        file("mine", "/etc/mine", "for its owner\n", "0600"),
+        file("secret", "/etc/secret", "${secret:key}\n", "0644"),
+        file("moved", "/etc/moved", "text with no secret\n", "0644"),
+    ]);
+    let shown = plan(resources.clone());
+    assert_eq!(shown.code, 2, "{}", shown.err);
+    for text in [
+        "--- /etc/conf\n+++ /etc/conf\n@@ -1,3 +1,3 @@\n one\n-two\n+2\\u{1b}[31m\n three\n",
+        "--- /dev/null\n+++ /etc/new\n@@ -0,0 +1 @@\n+made\there\n",
+        "the text of /etc/closed is not shown: not everyone may read it\n",
+        "the text of /srv/private/open is not shown: not everyone may read it\n",
+        "the text of /srv/later/x is not shown: not everyone may read it\n",
+        "the text of /etc/mine is not shown: not everyone may read it\n",
+        "the text of /etc/secret is not shown: it carries a secret, or did\n",
+    ] {
+        assert!(shown.out.contains(text), "{text}\nin\n{}", shown.out);
+    }
+    let json = tree.run(&["plan", "--json", &tree.bundle(&bundle(resources.clone()))]);
+    assert!(json.out.lines().all(|line| line.starts_with('{')), "{}", json.out);
+
+    // It carried one until now, as a whole or as a key inside of it; and what is there may be read by anyone.
+    assert_eq!(tree.run(&["key", "make"]).code, 0);
+    let into = json!({"id": "keys", "type": "file", "into": "/etc/keys.json", "format": "json", "content": "{\"key\":\"${secret:key}\"}"});
+    let applied =
+        tree.apply_bundle(&bundle(json!([file("moved", "/etc/moved", "${secret:key}", "0644"), into])));
+    assert_eq!(applied.code, 0, "{}{}", applied.out, applied.err);
+    fs::set_permissions(tree.path("/etc/keys.json"), fs::Permissions::from_mode(0o644)).unwrap();
+    let after = plan(json!([
+        file("moved", "/etc/moved", "no secret any more\n", "0644"),
+        file("keys", "/etc/keys.json", "{}", "0644"),
+        file("uses", "/etc/uses", "${secret:key}", "0644"),
+    ]));
+    for path in ["moved", "keys.json"] {
+        let text = format!("the text of /etc/{path} is not shown: it carries a secret, or did\n");
+        assert!(after.out.contains(&text), "{text}\nin\n{}", after.out);
+    }
+    let texts = [&shown, &json, &after].map(|ran| format!("{}{}", ran.out, ran.err));
+    assert_eq!(traces(&tree, &texts.each_ref().map(String::as_str)), [""; 0]);
+    // Nor is the text of a file shown that somebody else of this machine could not read.
+    assert!(!texts.iter().any(|text| text.contains("for few") || text.contains("for its owner")));
 }
 
 #[test]

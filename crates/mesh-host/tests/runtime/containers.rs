@@ -77,7 +77,7 @@ fn h59_every_declared_field_counts() {
 }
 
 #[test]
-fn h51_when_the_new_one_cannot_be_made_the_old_one_runs_on() {
+fn h16_h51_when_the_new_one_cannot_be_made_the_old_one_runs_on() {
     let lab = Lab::new("h51");
     let name = lab.name("web");
     lab.one(&container(&lab, "web", SLEEP));
@@ -92,7 +92,8 @@ fn h51_when_the_new_one_cannot_be_made_the_old_one_runs_on() {
     ];
     for declared in wrong {
         let outcome = lab.one(&declared);
-        assert_eq!(outcome.word, Word::Failed, "{outcome:?}");
+        assert!(outcome.word == Word::Failed && !outcome.cause.is_empty(), "{outcome:?}");
+        // Stopped for the exchange, and started again.
         assert!(is_running(&name), "{declared}: {outcome:?}");
         assert_eq!(number(&name), old, "{declared}");
         assert!(!exists(&format!("{name}.prev")) && !exists(&format!("{name}.next")), "{declared}");
@@ -264,6 +265,27 @@ fn h64_fields_that_the_runtime_writes_otherwise_are_no_change() {
     );
     is(&lab.one(&web), Word::Created, "");
     is(&lab.one(&web), Word::Unchanged, "");
+}
+
+#[test]
+fn h45_h46_a_container_has_one_label_whatever_else_was_applied_or_fetched() {
+    let lab = Lab::new("h45");
+    let (name, other) =
+        (lab.name("web"), container(&lab, "other", SLEEP).replace(r#""id":"c""#, r#""id":"o""#));
+    let web = container(&lab, "web", SLEEP);
+    let label = || field(&name, r#"{{index .Config.Labels "mesh-host.digest"}}"#);
+    assert_eq!(lab.apply(&[web.clone(), other.clone()]), ["c created", "o created"]);
+    let (first, made) = (label(), number(&name));
+    // Alone.
+    ask(&["rm", "--force", &name]);
+    assert_eq!(lab.apply(std::slice::from_ref(&web)), ["o removed", "c corrected"]);
+    assert_eq!(label(), first);
+    assert_ne!(number(&name), made);
+    // Another image came under its name.
+    let made = number(&name);
+    ask(&["commit", &name, IMAGE]);
+    assert_eq!(lab.apply(std::slice::from_ref(&web)), ["c unchanged"]);
+    assert_eq!((label(), number(&name)), (first, made));
 }
 
 #[test]
