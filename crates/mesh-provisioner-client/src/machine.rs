@@ -5,6 +5,7 @@ mod asking;
 mod asks;
 mod assess;
 mod bus;
+mod differences;
 mod hand_over;
 mod link;
 pub mod memory;
@@ -76,6 +77,8 @@ pub struct Settings {
     pub seed: u64,
     /// What to do.
     pub mode: Mode,
+    /// Whether a plan also says what differs from what was applied.
+    pub tells_differences: bool,
     /// What is remembered from before.
     pub memory: Memory,
 }

@@ -56,7 +56,7 @@ pub(super) struct Once {
 
 /// what one pass would do, without an effect: exit 0 nothing, 2 something
 #[derive(FromArgs, ArgsInfo, Debug)]
-#[argh(subcommand, name = "plan", example = "{command_name}")]
+#[argh(subcommand, name = "plan", example = "{command_name} --diff")]
 pub(super) struct Plan {
     /// a tree that is not the machine
     #[argh(option, arg_name = "dir")]
@@ -69,6 +69,10 @@ pub(super) struct Plan {
     /// the CA that signed the server certificates [NATS_CA; ca.pem beside the settings]
     #[argh(option, arg_name = "file")]
     tls_ca: Option<String>,
+
+    /// also say what differs from what was applied last; no value is printed
+    #[argh(switch)]
+    diff: bool,
 
     /// how long to wait for values and for the host [60s]
     #[argh(option, arg_name = "time", default = "LIMIT", from_str_fn(parse_time))]
@@ -87,6 +91,7 @@ struct Common<'c> {
     server: Option<&'c String>,
     tls_ca: Option<&'c String>,
     mode: Mode,
+    tells_differences: bool,
     status_file: Option<PathBuf>,
 }
 
@@ -99,6 +104,7 @@ impl Serve {
             server: self.server.as_ref(),
             tls_ca: self.tls_ca.as_ref(),
             mode: Mode::Serve,
+            tells_differences: false,
             status_file,
         };
         common.run(environment).0
@@ -112,6 +118,7 @@ impl Once {
             server: self.server.as_ref(),
             tls_ca: self.tls_ca.as_ref(),
             mode: Mode::Once(self.timeout),
+            tells_differences: false,
             status_file: None,
         };
         let (exit, code) = common.run(environment);
@@ -126,6 +133,7 @@ impl Plan {
             server: self.server.as_ref(),
             tls_ca: self.tls_ca.as_ref(),
             mode: Mode::Plan(self.timeout),
+            tells_differences: self.diff,
             status_file: None,
         };
         let (exit, code) = common.run(environment);
@@ -198,6 +206,7 @@ impl Common<'_> {
             nonce,
             seed,
             mode: self.mode,
+            tells_differences: self.tells_differences,
             memory,
         };
         if let Some(folder) = self.status_file.as_ref().and_then(|file| file.parent())

@@ -187,6 +187,11 @@ impl Client {
         self.last_start = Some(self.now);
         self.counters.hand_overs += 1;
         let call = if self.only_looks() {
+            let differences =
+                if self.settings.tells_differences { self.differences() } else { String::new() };
+            if !differences.is_empty() {
+                self.actions.push(Action::Do(Task::Print(differences)));
+            }
             self.host(&Request::Plan(apply), None)
         } else {
             let memory = Some(self.settings.memory.to_text());

@@ -260,6 +260,22 @@ fn k17_and_k22_one_pass_ends_and_says_what_waits() {
     assert_eq!((code, out.as_str()), (Some(0), ""), "{log}");
     assert_eq!(node.read("/srv/notes").as_deref(), Some(&b"one\n"[..]));
     assert_eq!(run(&node, &["plan", "--timeout", "10s"]).0, Some(0));
+    // What differs, without a value of it.
+    let mut newer = plain("notes", "a secret word");
+    newer.assignment["version"] = json!("2");
+    mesh.push(&[newer, plain("more", "one")]);
+    let (code, out, log) = run(&node, &["plan", "--diff", "--timeout", "10s"]);
+    assert_eq!(code, Some(2), "{out}{log}");
+    for line in [
+        "+ more version 1\n",
+        "~ notes version 1 → 2\n",
+        "~ notes assignment «changed»\n",
+        "~ notes settings «changed»\n",
+    ] {
+        assert!(out.contains(line), "{line}: {out}");
+    }
+    assert!(out.contains("updated notes.file") && !out.contains("secret word"), "{out}");
+    assert_eq!(node.read("/srv/notes").as_deref(), Some(&b"one\n"[..]));
     // Nobody answers for secrets.
     mesh.push(&[plain("notes", "two"), web()]);
     let (code, out, log) = run(&node, &["once", "--timeout", "4s"]);

@@ -359,6 +359,7 @@ impl World {
             nonce: format!("nonce{}", self.process),
             seed: self.random,
             mode: Mode::Serve,
+            tells_differences: false,
             memory: memory.unwrap_or_else(|| Memory::new("salt".to_owned())),
         };
         self.note("client starts");
