@@ -373,7 +373,7 @@ fn among_own_mounts(tree: &Tree, script: &str, resources: &Value) -> crate::tree
 }
 
 #[test]
-fn h20_a_mount_point_is_told_or_written_in_place_as_declared() {
+fn h20_and_k56_a_mount_point_is_told_or_written_in_place_as_declared() {
     let tree = Tree::new();
     tree.write("/etc/real", "real");
     tree.write("/etc/f", "");

@@ -6,6 +6,7 @@ mod kills;
 mod lasting;
 mod mesh;
 mod packaging;
+mod readers;
 mod secrets;
 mod socket;
 mod state;

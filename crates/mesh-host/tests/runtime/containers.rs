@@ -229,7 +229,7 @@ fn h60_declared_back_and_forth_the_last_form_runs() {
 }
 
 #[test]
-fn h21_and_h47_a_mounted_file_that_changes_gives_a_new_container() {
+fn h21_h47_and_k56_a_mounted_file_that_changes_gives_a_new_container() {
     let lab = Lab::new("h21");
     let name = lab.name("web");
     let path = lab.path("site");

@@ -149,7 +149,7 @@ fn names_are_checked() {
 }
 
 #[test]
-fn contributions_hold_no_value_that_a_verb_answers() {
+fn k62_contributions_hold_no_value_that_a_verb_answers() {
     let problem = |line: &str| problems("alias weblog='journalctl -fu web' #", line);
     let only = "may not stand in a contribution, only dir, access, port, seat, machine and config";
     let at = "contributes.shell:zsh:normal.lines[0]";

@@ -132,6 +132,7 @@ fn k33_a_rotated_secret_reaches_the_file() {
         r#"{"revision":2,"origin":"made","recovery":null}"#,
     );
     let took = node.until_file("/srv/web/site", &site("${secret:session-key} stays text", b"second"));
+    println!("a rotated secret reaches the file in {took:?}");
     assert!(took < Duration::from_secs(1), "{took:?}");
     node.until_key(&mesh, APPLIED, "attic.web", |value| {
         value.is_some_and(|value| value["secrets"] == json!({"session-key": 2}))

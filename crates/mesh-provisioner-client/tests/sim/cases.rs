@@ -263,3 +263,48 @@ fn k52_what_failed_later_is_not_said_to_be_applied() {
     assert_eq!(world.get(APPLIED, "attic.a").unwrap()["sequence"], 2);
     assert_eq!(world.wrong(), Vec::<String>::new());
 }
+
+/// A setting that a layer took away with `null`, in the whole or in its depth, is missing here: the module keeps what it
+/// has, and goes on when there is a value again.
+#[test]
+fn s01_a_setting_that_is_null_waits_at_every_depth() {
+    for (settings, why) in [
+        (json!({"db": {"pool": null}}), "null"),
+        (json!({"db": {}}), "value missing"),
+        (json!({"db": null}), "value missing"),
+        (json!({}), "value missing"),
+    ] {
+        let mut world = deep();
+        let before = world.machine["a"].clone();
+        world.set("a", module("a", &json!([{"kind":"config","name":"db.pool"}])), settings.clone());
+        world.push();
+        world.go(SECOND * 5);
+        assert_eq!(state(&world, "attic.a.config.db=2Epool"), ("waiting".into(), why.into()), "{settings}");
+        assert_eq!(world.machine["a"], before);
+        world.set("a", module("a", &json!([{"kind":"config","name":"db.pool"}])), json!({"db": {"pool": 7}}));
+        world.push();
+        world.go(SECOND * 5);
+        assert_eq!(world.wrong(), Vec::<String>::new());
+    }
+}
+
+/// A scalar in the place of an object has no members.
+#[test]
+fn s02_a_scalar_over_a_map_has_no_members() {
+    let mut world = deep();
+    world.set("a", module("a", &json!([{"kind":"config","name":"db.pool"}])), json!({"db": "none"}));
+    world.push();
+    world.go(SECOND * 5);
+    assert_eq!(state(&world, "attic.a.config.db=2Epool"), ("waiting".into(), "value missing".into()));
+    assert_eq!(world.get(APPLIED, "attic.a").unwrap()["sequence"], 1, "what runs stays");
+}
+
+fn deep() -> World {
+    let mut world = World::new(1, Faults::default());
+    world.set("a", module("a", &json!([{"kind":"config","name":"db.pool"}])), json!({"db": {"pool": 5}}));
+    world.push();
+    world.start_client();
+    world.go(SECOND * 5);
+    assert_eq!(world.wrong(), Vec::<String>::new());
+    world
+}
