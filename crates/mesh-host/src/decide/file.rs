@@ -16,7 +16,9 @@ pub(super) fn next(id: &str, file: &File, view: &View<'_>) -> Decided {
     questions.extend(view.owner_question(file.owner.as_ref()));
     view.look(&questions)?;
     let answer = view.path(&question)?;
-    let owner = view.owner(file.owner.as_ref())?;
+    // Whoever made the file beforehand would own a secret: without a declared owner it is root's.
+    let of_a_secret = (view.owners && file.digest.is_keyed()).then_some(Ids { uid: 0, gid: 0 });
+    let owner = view.owner(file.owner.as_ref())?.or(of_a_secret);
     let found = answer.found.as_ref();
     if let Some(fact) = found.filter(|fact| !fact.is_regular()) {
         let text = format!("{path} is {}, and a file is declared: move it away", fact.kind.words());
@@ -46,6 +48,14 @@ pub(super) fn next(id: &str, file: &File, view: &View<'_>) -> Decided {
         let is =
             found.map_or_else(|| "is not there".to_owned(), |fact| format!("reads back as {}", words(fact)));
         return Err(failed(Failure::Failed(format!("{path} was written and {is}"))));
+    }
+    if let Some(fact) = found.filter(|fact| file.in_place && is_open_to_others(file, owner, fact)) {
+        let text = format!(
+            "{path} has been open to others ({}), who may go on reading it, and a secret is to be written into it in place: \
+             remove it",
+            words(fact)
+        );
+        return Err(failed(Failure::Failed(text)));
     }
     // The machine's own file: it is kept before it is written over for the first time.
     if let Some(fact) = found.filter(|fact| is_the_machines(fact, view)) {
@@ -129,6 +139,12 @@ fn owner_of(fact: &PathFact) -> Ids {
 
 fn is_as_declared(file: &File, owner: Option<Ids>, fact: &PathFact) -> bool {
     fact.has(&file.digest) && fact.mode == file.mode && owner.is_none_or(|owner| owner == owner_of(fact))
+}
+
+/// Whether somebody who may not read the secret could have opened what is there.
+fn is_open_to_others(file: &File, owner: Option<Ids>, fact: &PathFact) -> bool {
+    let stranger = owner.is_some_and(|owner| fact.uid != owner.uid && fact.uid != 0);
+    file.digest.is_keyed() && (stranger || fact.mode & !file.mode & 0o066 != 0)
 }
 
 /// Whether what is there was never written by this host, and no original of it is kept yet.

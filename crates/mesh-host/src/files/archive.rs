@@ -1,5 +1,6 @@
 //! Archives: read twice, first to refuse what may not be unpacked, then to unpack it beside its place. Every entry is made
-//! by handles below the new directory, so nothing is ever written elsewhere.
+//! by handles below the new directory, so nothing is ever written elsewhere. A file of the machine is copied first, since
+//! whoever may write it could change it between the two readings.
 
 mod read;
 mod tree;
@@ -21,6 +22,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::fs::File;
 use tree::{List, Tree};
 
 /// What is to be unpacked, and where.
@@ -90,17 +92,16 @@ pub(super) fn unpack(
     content: Option<&[u8]>,
 ) -> Result<(), Failure> {
     let path = wanted.path;
-    let mut source = match (source, content) {
-        (Some(from), _) => open_source(files, from)?,
-        (None, Some(bytes)) => Source::of_bytes(bytes),
+    let refused = |why: String| Failure::Failed(format!("the archive of {path}: {why}"));
+    let (mut source, found) = match (source, content) {
+        (Some(from), _) => copied(files, from)?,
+        (None, Some(bytes)) => (Source::of_bytes(bytes), Digest::plain(bytes)),
         (None, None) => {
             return Err(Failure::Failed(format!(
                 "the archive of {path} was not filled; report this as a bug"
             )));
         }
     };
-    let refused = |why: String| Failure::Failed(format!("the archive of {path}: {why}"));
-    let found = source.digest().map_err(refused)?;
     if found != *wanted.digest {
         return Err(refused(format!("its digest is {found}, and {} is declared", wanted.digest)));
     }
@@ -118,7 +119,15 @@ pub(super) fn unpack(
     done
 }
 
-fn open_source(files: &Files, from: &str) -> Result<Source<'static>, Failure> {
+/// A copy of the file that nobody else can reach, and the digest of exactly these bytes.
+fn copied(files: &Files, from: &str) -> Result<(Source<'static>, Digest), Failure> {
+    let file = open_source(files, from)?;
+    let (copy, size, digest) = read::copy(file, &files.lists)
+        .map_err(|error| Failure::Failed(format!("the archive {from} cannot be copied: {error}")))?;
+    Ok((Source::of_file(copy, size), digest))
+}
+
+fn open_source(files: &Files, from: &str) -> Result<File, Failure> {
     let gone = || Failure::Failed(format!("the archive {from} is not there: declare what brings it before"));
     let parent = match files.walker.parent(from, &files.accounts).map_err(stopped)? {
         Found::There(parent) => parent,
@@ -128,9 +137,8 @@ fn open_source(files: &Files, from: &str) -> Result<Source<'static>, Failure> {
     if !stat.is_regular() {
         return Err(Failure::Failed(format!("{from} is {}, and no archive", stat.words().words())));
     }
-    let file = look::open_regular(&parent.directory, &parent.name, &stat)
-        .map_err(|error| failed(from, "be opened", error))?;
-    Ok(Source::of_file(file, stat.size))
+    look::open_regular(&parent.directory, &parent.name, &stat)
+        .map_err(|error| failed(from, "be opened", error))
 }
 
 fn fill(files: &Files, wanted: &Wanted<'_>, parent: &Parent, source: &mut Source<'_>) -> Result<(), Failure> {
@@ -147,6 +155,8 @@ fn fill(files: &Files, wanted: &Wanted<'_>, parent: &Parent, source: &mut Source
     syncfs(&root).map_err(cannot)?;
     let tree = Tree::read(&root).map_err(cannot)?;
     let list = List::of(&tree, &digests);
+    // Its owner gets in only now: what the list has is what was unpacked.
+    staging.open_up().map_err(cannot)?;
     list.store(&files.lists, path, wanted.digest)
         .map_err(|error| Failure::Failed(format!("the list of {path} cannot be kept: {error}")))?;
 
@@ -254,6 +264,10 @@ impl Staging<'_> {
             let (parent, last) = self.parent(&name)?;
             fchmod(open_directory(&parent, last)?, Mode::from_raw_mode(mode))?;
         }
+        Ok(())
+    }
+
+    fn open_up(&self) -> Result<(), Errno> {
         self.own(self.root, 0o755)
     }
 }

@@ -10,6 +10,7 @@ use mesh_model::json::{Json, Read as _};
 use mesh_model::report::{ModuleState, Outcome, Report, Reported, Word};
 use rustix::fd::OwnedFd;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -21,25 +22,29 @@ pub(super) const SILENT: &str = "silent";
 const SEND_WITHIN: Duration = Duration::from_secs(10);
 /// How long a client that was refused may go on sending.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
-/// How long writing one line may take.
+/// How long a client may keep us waiting until it reads, in all. What is applied does not wait for it any longer.
 const WRITE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Answers the connection on the standard input.
 pub fn answer(site: &Site) -> Exit {
     let Ok(mut stream) = handle(rustix::stdio::stdin()).map(UnixStream::from) else { return Exit::Bug };
-    let bytes = match read(&mut stream) {
+    let bytes = read(&mut stream);
+    let mut reader = Reader { stream: Some(stream), left: WRITE_WITHIN };
+    let bytes = match bytes {
         Ok(bytes) => bytes,
         Err((code, message)) => {
-            write(&mut stream, &Line::Error { code, message });
-            super::socket::drain(&stream, DRAIN_WITHIN);
+            reader.tell(&Line::Error { code, message });
+            if let Some(stream) = &reader.stream {
+                super::socket::drain(stream, DRAIN_WITHIN);
+            }
             return Exit::Done;
         }
     };
     let line = match Request::from_json_bytes(&bytes) {
-        Ok(request) => respond(site, request, &bytes, &mut stream),
+        Ok(request) => respond(site, request, &bytes, &mut reader),
         Err(problem) => error(400, &format!("the request cannot be read: {problem}")),
     };
-    write(&mut stream, &line);
+    reader.tell(&line);
     Exit::Done
 }
 
@@ -93,14 +98,14 @@ fn log_outcome(outcome: &Outcome, news: bool) {
     }
 }
 
-fn respond(site: &Site, request: Request, bytes: &[u8], stream: &mut UnixStream) -> Line {
+fn respond(site: &Site, request: Request, bytes: &[u8], reader: &mut Reader) -> Line {
     match request {
         Request::Apply(apply) => {
             if accepted::is_clean(site, bytes) {
                 return Line::Report(Reported::Same);
             }
             match turn() {
-                Ok(true) => run(site, *apply, bytes, stream),
+                Ok(true) => run(site, *apply, bytes, reader),
                 Ok(false) => Line::Superseded {},
                 Err(()) => error(503, "the daemon is ending: try again"),
             }
@@ -111,7 +116,7 @@ fn respond(site: &Site, request: Request, bytes: &[u8], stream: &mut UnixStream)
                 session::plan(site, Input::Mesh(Box::new(apply)), &mut |outcome, _| {
                     // Words alone: who asks over the socket is not root.
                     let outcome = Outcome { detail: String::new(), from: None, to: None, ..outcome.clone() };
-                    write(stream, &Line::Outcome(Box::new(outcome)));
+                    reader.tell(&Line::Outcome(Box::new(outcome)));
                 })
             });
             match planned {
@@ -167,7 +172,7 @@ fn with_copy(site: &Site, apply: Apply) -> Result<(Apply, nkeys::XKey), Trouble>
     Ok((accepted::merge(apply, stored), own))
 }
 
-fn run(site: &Site, apply: Apply, bytes: &[u8], stream: &mut UnixStream) -> Line {
+fn run(site: &Site, apply: Apply, bytes: &[u8], reader: &mut Reader) -> Line {
     let (merged, own) = match with_copy(site, apply) {
         Ok(merged) => merged,
         Err(trouble) => return refusal(&trouble),
@@ -180,7 +185,7 @@ fn run(site: &Site, apply: Apply, bytes: &[u8], stream: &mut UnixStream) -> Line
     }
     let mut tell = |outcome: &Outcome, news: bool| {
         log_outcome(outcome, news);
-        write(stream, &Line::Outcome(Box::new(outcome.clone())));
+        reader.tell(&Line::Outcome(Box::new(outcome.clone())));
     };
     let keep = |site: &Site| accepted::store(site, &own, &copy);
     match session::apply_and_keep(site, Input::Mesh(Box::new(merged)), &keep, &mut tell) {
@@ -284,11 +289,41 @@ fn read(stream: &mut UnixStream) -> Result<Vec<u8>, (u16, String)> {
     }
 }
 
-/// Writes one line. A client that went away stops no apply.
-fn write(stream: &mut UnixStream, line: &Line) {
-    let text = serde_json::to_string(line).unwrap_or_default() + "\n";
-    let _ = stream.set_write_timeout(Some(WRITE_WITHIN));
-    if let Err(error) = stream.write_all(text.as_bytes()) {
-        log::debug!("the client does not listen: {error}");
+/// The client, as long as it listens. One that went away or stopped reading stops no apply: it is hung up on.
+struct Reader {
+    stream: Option<UnixStream>,
+    /// How long it may still keep us waiting.
+    left: Duration,
+}
+
+impl Reader {
+    fn tell(&mut self, line: &Line) {
+        let Some(stream) = &mut self.stream else { return };
+        let text = serde_json::to_string(line).unwrap_or_default() + "\n";
+        if let Err(error) = write(stream, text.as_bytes(), &mut self.left) {
+            log::warn!("the client does not listen, and is not told how the apply goes on: {error}");
+            let _ = stream.shutdown(Shutdown::Both);
+            self.stream = None;
+        }
     }
+}
+
+/// Writes all of `bytes`, and takes from `left` what was waited.
+fn write(stream: &mut UnixStream, mut bytes: &[u8], left: &mut Duration) -> io::Result<()> {
+    while !bytes.is_empty() {
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(*left))?;
+        let since = Instant::now();
+        let written = stream.write(bytes);
+        *left = left.saturating_sub(since.elapsed());
+        match written {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }

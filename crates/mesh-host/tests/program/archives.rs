@@ -164,3 +164,34 @@ fn a_file_of_the_machine_is_unpacked_without_its_first_folders() {
     let gone = tree.apply(&resources);
     assert!(gone.code == 3 && gone.cause("app").contains("is not there"), "{}", gone.cause("app"));
 }
+
+#[test]
+fn what_is_unpacked_is_what_the_digest_was_taken_of() {
+    let tree = Tree::new();
+    let (declared, other) = (tar("echo declared >a", &[]), tar("echo replaced >a", &[]));
+    assert_eq!(declared.len(), other.len());
+    fs::create_dir_all(tree.path("/srv")).unwrap();
+    fs::write(tree.path("/srv/app.tar"), &declared).unwrap();
+    fs::create_dir_all(tree.path("/opt")).unwrap();
+    let file = tree.bundle(&json!({"bundle": "test", "resources": [
+        {"id": "app", "type": "archive", "path": "/opt/app", "source": "/srv/app.tar", "sha256": digest(&declared)}]}));
+    // The digest is known by the time at which the new directory is made; the program is slow just then.
+    let mut slow = Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=mkdirat", "-e"])
+        .arg("inject=mkdirat:delay_exit=3000000:when=1")
+        .arg(crate::tree::program())
+        .args(["apply", "--root"])
+        .arg(tree.root())
+        .arg(&file)
+        .spawn()
+        .unwrap();
+    let is_staged = |entry: std::io::Result<fs::DirEntry>| {
+        entry.unwrap().file_name().to_string_lossy().starts_with(".mesh-host-")
+    };
+    crate::mesh::until("the archive is being unpacked", || {
+        fs::read_dir(tree.path("/opt")).unwrap().any(is_staged)
+    });
+    fs::write(tree.path("/srv/app.tar"), &other).unwrap();
+    assert!(slow.wait().unwrap().success());
+    assert_eq!(tree.read("/opt/app/a"), "declared\n");
+}

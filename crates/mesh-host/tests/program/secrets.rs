@@ -1,5 +1,6 @@
 //! Values that are filled, and that no trace of is left anywhere else.
 
+use crate::mesh::{Mesh, Module, secret_need};
 use crate::tree::Tree;
 use serde_json::json;
 use std::fs;
@@ -181,4 +182,35 @@ fn a_new_file_that_keys_with_a_secret_are_set_in_is_for_its_owner_alone() {
     let ran = tree.apply_bundle(&bundle);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     assert_eq!((tree.mode("/etc/open.json"), tree.mode("/etc/close.json")), (0o644, 0o600));
+}
+
+#[test]
+fn a_file_for_a_secret_that_a_user_made_beforehand_becomes_roots() {
+    let mesh = Mesh::new();
+    mesh.tree.write("/srv/key", "mine");
+    mesh.tree.write("/srv/held", "mine");
+    std::os::unix::fs::chown(mesh.tree.path("/srv/key"), Some(4243), Some(4243)).expect("as root");
+    std::os::unix::fs::chown(mesh.tree.path("/srv/held"), Some(4243), Some(4243)).expect("as root");
+    let module = Module {
+        needs: json!([secret_need("key")]),
+        values: Some(json!({"secret:key": mesh.sealed("web", "key", 1, "hunter2")})),
+        ..Module::new(
+            "web",
+            json!([{"id": "web.key", "type": "file", "path": "/srv/key", "content": "${secret:key}"},
+                   {"id": "web.held", "type": "file", "path": "/srv/held", "content": "${secret:key}", "in-place": true}]),
+        )
+    };
+    let request = mesh.request(1, &[module]);
+    let ran = mesh.apply(&request);
+    assert_eq!(ran.words(), ["web.key updated", "web.held failed"], "{}", ran.err);
+    assert_eq!((mesh.tree.read("/srv/key"), mesh.tree.mode("/srv/key")), ("hunter2".to_owned(), 0o600));
+    assert_eq!(mesh.tree.owner("/srv/key"), (0, 0));
+    // Whoever opened the other one before could read what is written into it.
+    assert!(ran.cause("web.held").contains("has been open to others"), "{}", ran.cause("web.held"));
+    assert_eq!(mesh.tree.read("/srv/held"), "mine");
+    // Given away by hand, it comes back.
+    std::os::unix::fs::chown(mesh.tree.path("/srv/key"), Some(4243), Some(4243)).unwrap();
+    let ran = mesh.apply(&request);
+    assert_eq!((ran.words()[0].as_str(), ran.cause("web.key")), ("web.key corrected", "owner".to_owned()));
+    assert_eq!(mesh.tree.owner("/srv/key"), (0, 0));
 }

@@ -516,3 +516,21 @@ fn h95_what_is_held_is_taken_over_after_a_preview_and_comes_back() {
     assert_eq!(tree.run(&["restore", "web.sshd"]).code, 0);
     assert_eq!(tree.read("/etc/ssh/sshd_config"), "theirs\n");
 }
+
+#[test]
+fn a_client_that_stops_reading_holds_an_apply_up_once_and_not_at_every_line() {
+    let mesh = Mesh::new();
+    let daemon = mesh.serve(3600);
+    // Each outcome names its path: together they are far more than a socket holds.
+    let folder = vec!["d".repeat(200); 15].join("/");
+    let resources: Vec<_> = (0..200)
+        .map(|number| json!({"id": format!("web.f{number}"), "type": "directory", "path": format!("/{folder}/{number}")}))
+        .collect();
+    let mut silent = daemon.connect();
+    let request = mesh.request(1, &[Module::new("web", json!(resources))]);
+    silent.write_all(format!("{request}\n").as_bytes()).unwrap();
+    until("the apply ends", || mesh.tree.exists(&format!("/{folder}/199")));
+    // The next one has its turn.
+    let last = daemon.last(&mesh.request(2, &[web("x")]));
+    assert_eq!(last["report"]["modules"]["web"]["state"], "applied", "{last}");
+}

@@ -4,8 +4,10 @@
 use crate::digest::{Digest, Stream};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Cursor, Read, Seek, SeekFrom, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
 use tar::EntryType;
 
 /// How much an archive may unpack to, in bytes.
@@ -19,6 +21,37 @@ const MAX_ENTRIES: usize = 100_000;
 const MAX_DEPTH: usize = 48;
 /// How long a name may be, in bytes.
 const MAX_NAME: usize = 2_048;
+
+/// Copies an archive into a file without a name in `folder`, which is closed to everybody else. Returns the size and the
+/// digest of what was copied.
+pub(super) fn copy(mut from: File, folder: &Path) -> io::Result<(File, u64, Digest)> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let name = folder.join("source.new");
+    // A run that was cut off may have left one.
+    match fs::remove_file(&name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut copy = fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&name)?;
+    fs::remove_file(&name)?;
+    let mut stream = Stream::new(None);
+    let mut buffer = vec![0; 64 << 10];
+    let mut size = 0;
+    loop {
+        let count = match from.read(&mut buffer) {
+            Ok(0) => return Ok((copy, size, stream.finish().plain)),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        size += count as u64;
+        if size > MAX_TOTAL {
+            return Err(io::Error::other("it has more than 4 GiB"));
+        }
+        stream.update(&buffer[..count]);
+        copy.write_all(&buffer[..count])?;
+    }
+}
 
 trait ReadSeek: Read + Seek {}
 impl<T: Read + Seek> ReadSeek for T {}
@@ -80,20 +113,6 @@ impl<'a> Source<'a> {
 
     fn rewind(&mut self) -> Result<(), String> {
         self.from.seek(SeekFrom::Start(0)).map(drop).map_err(|error| error.to_string())
-    }
-
-    /// The digest of the archive itself.
-    pub(super) fn digest(&mut self) -> Result<Digest, String> {
-        self.rewind()?;
-        let mut stream = Stream::new(None);
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            let count = self.from.read(&mut buffer).map_err(|error| error.to_string())?;
-            if count == 0 {
-                return Ok(stream.finish().plain);
-            }
-            stream.update(&buffer[..count]);
-        }
     }
 
     /// Refuses what may not be unpacked, before anything is written.
