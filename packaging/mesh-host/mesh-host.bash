@@ -3,7 +3,7 @@
 
 _mesh_host() {
     local word=${COMP_WORDS[COMP_CWORD]} command='' before=${COMP_WORDS[COMP_CWORD - 1]} candidate candidates
-    local commands='apply plan serve status run take forget restore key check'
+    local commands='apply plan serve status run take forget restore confirm key check'
     for candidate in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         if [[ " $commands " == *" $candidate "* ]]; then
             command=$candidate

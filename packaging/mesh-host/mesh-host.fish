@@ -1,6 +1,6 @@
 # Completion of mesh-host for fish.
 
-set -l commands apply plan serve status run take forget restore key check
+set -l commands apply plan serve status run take forget restore confirm key check
 complete -c mesh-host -f
 complete -c mesh-host -n "not __fish_seen_subcommand_from $commands" -a "$commands" -l version
 complete -c mesh-host -n "__fish_seen_subcommand_from $commands" -l root -r -a '(__fish_complete_directories)' -d 'a tree that is not the machine'

@@ -60,6 +60,8 @@ pub enum Question {
     Image(String),
     /// Whether this port is open, `8080/tcp`.
     Opening(String),
+    /// From where a guard lets a port in, such as `8080/tcp`.
+    Guard(String),
 }
 
 /// What kind of thing is at a path.
@@ -217,6 +219,8 @@ pub enum Answer {
     Present,
     /// To [`Question::Opening`].
     Opening(OpeningFact),
+    /// Addresses and networks.
+    Sources(BTreeSet<String>),
     /// To a question about a thing that has a name: there is none of that name.
     Absent,
     /// The question can be answered, and the answer forbids to go on: a link in the path, an owner who is not trusted.

@@ -12,7 +12,7 @@ mod user;
 
 pub use user::Users;
 
-pub(crate) use firewall::confirm;
+pub(crate) use firewall::{Told, confirm, undone};
 pub use runtime::{RunOf, Runtime, Runtimes};
 
 use crate::facts::{Answer, Manager, Question};
@@ -37,11 +37,23 @@ pub struct Managers {
 
 impl Managers {
     /// Looks for the managers of this machine. `contents` holds the environments of commands; `run` is the folder of what
-    /// does not outlive a boot.
-    pub fn find(contents: Rc<Contents>, run: &Path) -> Self {
+    /// does not outlive a boot, and `undo` that of what the firewall undoes; `told` says by which declaration.
+    pub(crate) fn find(contents: Rc<Contents>, run: &Path, undo: &Path, told: Told) -> Self {
         let services = Services::find(run);
         let packages = Packages::new(services.is_there());
-        Self { packages, services, runtimes: Runtimes::new(run), firewall: Firewall::new(run), contents }
+        Self {
+            packages,
+            services,
+            runtimes: Runtimes::new(run),
+            firewall: Firewall::new(run, undo, told),
+            contents,
+        }
+    }
+
+    /// The managers for somebody who only asks what they are.
+    pub fn idle(run: &Path) -> Self {
+        let told = Told { sequence: 0, by_hand: true };
+        Self::find(Rc::default(), run, &run.join("undo"), told)
     }
 
     /// The container runtime and its version, if one answers.
@@ -52,6 +64,11 @@ impl Managers {
     /// The firewall that is found: `ufw`, `firewalld` or `nftables`.
     pub fn firewall() -> Option<String> {
         firewall::Found::find().map(|found| found.as_str().to_owned())
+    }
+
+    /// Sets what was lost with the process or the machine that set it: the timer that opens again what was closed.
+    pub fn mend(&self) -> Result<(), Failure> {
+        self.firewall.mend()
     }
 
     /// Answers questions that `manager` is asked at once, in order.

@@ -74,6 +74,9 @@ pub enum Written {
         /// From where; empty: from everywhere.
         #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
         from: BTreeSet<String>,
+        /// Whether a guard keeps all others out.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        guard: bool,
     },
     /// A unit of the service manager.
     Unit {

@@ -6,7 +6,7 @@ mod run;
 mod take;
 mod text;
 
-pub use hand::{confirm, forget, restore};
+pub use hand::{confirm, confirm_by_hand, forget, restore};
 pub use run::run_now;
 pub use take::{Preview, preview, take};
 pub use text::Change;
@@ -16,7 +16,7 @@ use crate::digest::DigestKey;
 use crate::engine::{Engine, Family};
 use crate::files::{Files, Trust};
 use crate::machine::Real;
-use crate::managers::{Managers, Users};
+use crate::managers::{Managers, Told, Users};
 use crate::outcome::Outcome as End;
 use crate::prepare::{Module, NotReady, Prepared, prepare};
 use crate::record::{Claim, Entry, Memory, Written};
@@ -119,6 +119,13 @@ fn apply_as(
     journal.commit(ready.first.clone()).map_err(stored)?;
     let mut machine = machine(site, &key, &ready.prepared, journal.memory())?;
     machine.files.sweep(journal.memory());
+    if let Some(managers) = &machine.managers {
+        // It is owed, and nothing else waits for it.
+        if let Err(failure) = managers.mend() {
+            log::error!("what shall open again what was closed is not set: {}", failure.text());
+        }
+        journal.commit(hand::undone(site, journal.memory())).map_err(stored)?;
+    }
     run(site, ready, &mut machine, &mut journal, (&key, how), tell)
 }
 
@@ -273,7 +280,11 @@ fn machine(site: &Site, key: &DigestKey, prepared: &Prepared, memory: &Memory) -
     let files = files.with(Rc::clone(&prepared.contents), own);
     let users = Users::new(site.root(), site.is_machine());
     let contents = Rc::clone(&prepared.contents);
-    let managers = site.is_machine().then(|| Managers::find(contents, &site.run()));
+    let sequence = memory.accepted.as_ref().map_or(0, |accepted| accepted.sequence);
+    // What is applied by hand is confirmed by hand, or with the next declaration.
+    let by_hand = matches!(prepared.scope.family, Family::Bundle(_));
+    let told = Told { sequence: sequence + u64::from(by_hand), by_hand };
+    let managers = site.is_machine().then(|| Managers::find(contents, &site.run(), &site.undo(), told));
     Ok(Real { files, users, managers })
 }
 

@@ -80,6 +80,11 @@ impl Site {
         self.own.join("var/lib/mesh-host")
     }
 
+    /// The folder of what the firewall undoes unless the bus is reached: 0700.
+    pub fn undo(&self) -> PathBuf {
+        self.state().join("undo")
+    }
+
     /// The folder of what does not outlive a boot.
     pub fn run(&self) -> PathBuf {
         self.own.join("run/mesh-host")

@@ -8,6 +8,7 @@ pub use managed::{ActionStep, BootStep, OWN_UNIT, PackageStep, ServiceStep, User
 use crate::container::ContainerStep;
 use crate::digest::Digest;
 use crate::facts::{Manager, Question, Stamp, Touch};
+use crate::target::Origin;
 use mesh_model::resource::Format;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -42,14 +43,29 @@ pub enum OpeningStep {
         name: String,
         /// Addresses and networks.
         from: BTreeSet<String>,
+        /// Whether a guard keeps all others out, also where a container publishes the port. If not, one goes that is there.
+        guard: bool,
     },
-    /// Lets it in no longer.
+    /// Lets it in no longer, and takes its guard down.
     Close {
         /// `8080/tcp`.
         name: String,
-        /// From where it is let in now.
-        from: BTreeSet<String>,
+        /// Whether it has a guard.
+        guard: bool,
+        /// Whose it is: it is closed again one day if this is undone.
+        of: Option<Owned>,
     },
+}
+
+/// Whose something is: what is closed has no record any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owned {
+    /// The resource's id.
+    pub id: String,
+    /// Who declared it.
+    pub origin: Origin,
+    /// Its place in the declaration.
+    pub place: u64,
 }
 
 /// One effect on a network of the container runtime.

@@ -10,7 +10,6 @@ use mesh_daemon::exit::Exit;
 use mesh_daemon::output::print;
 use mesh_daemon::terminal::escape;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::SystemTime;
 
 /// The least free space for state and kept originals, in bytes.
@@ -56,7 +55,7 @@ impl Check {
 /// What the machine is managed by. Only the service manager has to be there: what needs another one says so.
 fn managers(site: &Site) -> Vec<(&'static str, Result<String, String>)> {
     let memory = session::memory(site).unwrap_or_default();
-    let mut managers = Managers::find(Rc::default(), &site.run());
+    let mut managers = Managers::idle(&site.run());
     let facts = facts(&memory, Some(&mut managers));
     let none = |what: &str| format!("none: {what} cannot be applied here");
     let services = "none that is known: this machine was not booted with systemd".to_owned();

@@ -1,4 +1,4 @@
-//! `forget` and `restore`: what a person decides about one resource.
+//! `forget`, `restore` and `confirm`: what a person decides.
 
 use super::{site, trouble};
 use crate::session;
@@ -31,6 +31,24 @@ pub(super) struct Restore {
     /// the id of the resource, or the path
     #[argh(positional)]
     id: String,
+}
+
+/// keep closed what was closed by hand, which a timer would let in again
+#[derive(FromArgs, Debug)]
+#[argh(subcommand, name = "confirm")]
+pub(super) struct Confirm {
+    /// a tree that is not the machine
+    #[argh(option, arg_name = "dir")]
+    root: Option<PathBuf>,
+}
+
+impl Confirm {
+    pub(super) fn run(&self) -> Exit {
+        match session::confirm_by_hand(&site(self.root.as_ref())) {
+            Ok(()) => print("confirmed    what was closed stays closed\n"),
+            Err(why) => trouble(&why),
+        }
+    }
 }
 
 impl Forget {

@@ -16,7 +16,7 @@ pub(super) fn next(desired: &Desired, managed: &Managed, view: &View<'_>) -> Dec
         What::Action(declared) => action::next(&desired.id, declared, managed.private, view),
         What::Container(declared) => container::next(desired, declared, managed.env.as_ref(), view),
         What::Network(_) => network::next(view),
-        What::Opening(declared) => opening::next(declared, view),
+        What::Opening(declared) => opening::next(&desired.id, declared, view),
         _ => {
             let kind = desired.target().kind.name();
             Err(failed(Failure::Failed(format!("this program cannot apply a {kind} yet: use a newer one"))))

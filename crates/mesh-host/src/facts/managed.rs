@@ -40,7 +40,7 @@ impl Question {
             Self::Account(_) => Manager::Accounts,
             Self::Holds(_) => Manager::Commands,
             Self::Container(_) | Self::Network(_) | Self::Image(_) => Manager::Runtime,
-            Self::Opening(_) => Manager::Firewall,
+            Self::Opening(_) | Self::Guard(_) => Manager::Firewall,
         }
     }
 }
@@ -144,4 +144,6 @@ pub struct OpeningFact {
     pub from: Option<BTreeSet<String>>,
     /// The rule that a person has to add, since a table of somebody else drops it.
     pub blocked: Option<String>,
+    /// The sequence of the declaration that closed it, where that was undone since the bus was not reached.
+    pub undone: Option<u64>,
 }

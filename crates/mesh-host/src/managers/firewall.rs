@@ -6,12 +6,13 @@ mod nft;
 mod ufw;
 mod undo;
 
-pub(crate) use undo::confirm;
+pub(crate) use undo::{Told, confirm, undone};
 
 use super::command::{ANSWER, Command, PATH, Ran};
 use crate::facts::{Answer, OpeningFact, Question};
 use crate::outcome::Failure;
 use crate::step::OpeningStep;
+use nft::Table;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,7 @@ impl Found {
         if ufw.lines().any(|line| line.trim().eq_ignore_ascii_case("enabled=yes")) {
             return Some(Self::Ufw);
         }
-        if Path::new("/run/firewalld.pid").exists() || Path::new("/run/firewalld/firewalld.pid").exists() {
+        if firewalld::runs() {
             return Some(Self::Firewalld);
         }
         let folders = PATH.split(':');
@@ -77,6 +78,11 @@ impl Opened {
         Ok(Self { port, protocol: protocol.to_owned(), from: from.clone() })
     }
 
+    /// As targets are named: `8080/tcp`.
+    fn name(&self) -> String {
+        format!("{}/{}", self.port, self.protocol)
+    }
+
     /// Its sources; everywhere is `None`.
     fn sources(&self) -> Vec<Option<&str>> {
         if self.from.is_empty() {
@@ -87,17 +93,35 @@ impl Opened {
     }
 }
 
+/// Whether somebody who was let in is so no longer. No place is everywhere.
+fn is_narrower(before: Option<&BTreeSet<String>>, after: Option<&BTreeSet<String>>) -> bool {
+    match (before, after) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(before), Some(after)) if before.is_empty() => !after.is_empty(),
+        (Some(before), Some(after)) => !after.is_empty() && !before.is_subset(after),
+    }
+}
+
 /// The firewall, once it was asked for.
 #[derive(Debug)]
 pub(super) struct Firewall {
     /// The folder of what does not outlive a boot.
     folder: PathBuf,
+    /// The folder of what is undone unless the bus is reached.
+    undo: PathBuf,
+    told: Told,
     found: Option<Result<Found, Failure>>,
 }
 
 impl Firewall {
-    pub(super) fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), found: None }
+    pub(super) fn new(folder: &Path, undo: &Path, told: Told) -> Self {
+        Self { folder: folder.to_owned(), undo: undo.to_owned(), told, found: None }
+    }
+
+    /// Sets a timer again that was lost with the process or the machine that set it.
+    pub(super) fn mend(&self) -> Result<(), Failure> {
+        undo::mend(&self.undo, table)
     }
 
     fn found(&mut self) -> Result<Found, Failure> {
@@ -108,7 +132,7 @@ impl Firewall {
         self.found.get_or_insert_with(find).clone()
     }
 
-    /// Answers questions about openings, in order, by one process.
+    /// Answers questions about openings and guards, in order, by one process for each tool.
     pub(super) fn look(&mut self, questions: &[&Question]) -> Vec<Answer> {
         let found = match self.found() {
             Ok(found) => found,
@@ -116,57 +140,100 @@ impl Firewall {
                 return questions.iter().map(|_| Answer::Refused(failure.text().to_owned())).collect();
             }
         };
+        let guards = questions.iter().any(|question| matches!(question, Question::Guard(_)));
+        let rules = if guards || found == Found::Nftables {
+            nft::list().and_then(|said| nft::read(&said)).map(Some)
+        } else {
+            Ok(None)
+        };
         let said = match found {
             Found::Ufw => ufw::list(),
             Found::Firewalld => firewalld::list(),
-            Found::Nftables => nft::list(),
+            Found::Nftables => Ok(String::new()),
         };
-        let answer = |question: &&Question| {
-            let Question::Opening(name) = question else {
-                return Answer::NotAnswered("no question for a firewall; report this as a bug".to_owned());
-            };
-            let opened = match Opened::new(name, &BTreeSet::new()) {
-                Ok(opened) => opened,
-                Err(failure) => return Answer::Refused(failure.text().to_owned()),
-            };
-            match &said {
-                Err(why) => Answer::NotAnswered(why.clone()),
-                Ok(said) => {
-                    let (from, blocked) = match found {
-                        Found::Ufw => (ufw::from(said, &opened), None),
-                        Found::Firewalld => (firewalld::from(said, &opened), None),
-                        Found::Nftables => match nft::read(said) {
-                            Ok(rules) => (rules.from(&opened), rules.blocks(&opened)),
-                            Err(why) => return Answer::NotAnswered(why),
-                        },
-                    };
-                    Answer::Opening(OpeningFact { firewall: found.as_str(), from, blocked })
+        let undone = undone(&self.undo).filter(|undone| !undone.by_hand);
+        let answer = |question: &&Question| -> Result<Answer, String> {
+            let rules = rules.as_ref().map_err(String::clone)?.as_ref();
+            match question {
+                Question::Guard(name) => {
+                    let from = rules.and_then(|rules| rules.ours.guarded.get(name));
+                    Ok(from.map_or(Answer::Absent, |from| Answer::Sources(from.clone())))
                 }
+                Question::Opening(name) => {
+                    let opened = match Opened::new(name, &BTreeSet::new()) {
+                        Ok(opened) => opened,
+                        Err(failure) => return Ok(Answer::Refused(failure.text().to_owned())),
+                    };
+                    let said = said.as_ref().map_err(String::clone)?;
+                    let (from, blocked) = match (found, rules) {
+                        (Found::Ufw, _) => (ufw::from(said, &opened), None),
+                        (Found::Firewalld, _) => (firewalld::from(said, &opened), None),
+                        (Found::Nftables, Some(rules)) => (rules.from(&opened), rules.blocks(&opened)),
+                        (Found::Nftables, None) => (None, None),
+                    };
+                    let of_it = undone.as_ref().filter(|undone| undone.before.contains_key(name));
+                    let undone = of_it.map(|undone| undone.sequence);
+                    Ok(Answer::Opening(OpeningFact { firewall: found.as_str(), from, blocked, undone }))
+                }
+                _ => Err("no question for a firewall; report this as a bug".to_owned()),
             }
         };
-        questions.iter().map(answer).collect()
+        questions.iter().map(|question| answer(question).unwrap_or_else(Answer::NotAnswered)).collect()
     }
 
-    /// Opens or closes one port.
+    /// Opens or closes one port, and puts its guard up or takes it down.
     pub(super) fn perform(&mut self, step: &OpeningStep) -> Result<(), Failure> {
         let found = self.found()?;
-        let (name, from, opens) = match step {
-            OpeningStep::Open { name, from } => (name, from, true),
-            OpeningStep::Close { name, from } => (name, from, false),
+        let (name, after, guard, of) = match step {
+            OpeningStep::Open { name, from, guard } => (name, Some(from), *guard, None),
+            OpeningStep::Close { name, guard, of } => (name, None, *guard, of.as_ref()),
         };
-        let opened = Opened::new(name, from)?;
-        if !opens {
-            // What is closed may be what we are told through.
-            undo::arm(&self.folder, found, &opened)?;
+        let in_table = guard || found == Found::Nftables;
+        let before_table = if in_table { Some(table().map_err(Failure::NotAnswered)?) } else { None };
+        let opened = Opened::new(name, &BTreeSet::new())?;
+        let before = match (found, &before_table) {
+            (Found::Ufw, _) => ufw::from(&ufw::list().map_err(Failure::NotAnswered)?, &opened),
+            (Found::Firewalld, _) => {
+                firewalld::from(&firewalld::list().map_err(Failure::NotAnswered)?, &opened)
+            }
+            (Found::Nftables, table) => table.as_ref().and_then(|table| table.opened.get(name).cloned()),
+        };
+        let guarded = before_table.as_ref().map(|table| table.guarded.get(name).cloned());
+        let goes_up = after.filter(|from| guard && !from.is_empty());
+        // Without a guard everybody is let in, as far as it goes.
+        let everywhere = BTreeSet::new();
+        let was = guarded.as_ref().map(|from| from.as_ref().unwrap_or(&everywhere));
+        // What is closed, or closed to some, may be what we are told through.
+        if is_narrower(before.as_ref(), after) || is_narrower(was, goes_up.or(Some(&everywhere))) {
+            let restored = undo::Before { from: before.clone(), guard: guarded.clone(), of: of.cloned() };
+            undo::arm(&self.undo, self.told, found, (name, restored), before_table.as_ref())?;
         }
-        match (found, opens) {
-            (Found::Ufw, true) => ufw::open(&opened),
-            (Found::Ufw, false) => ufw::close(&opened),
-            (Found::Firewalld, true) => firewalld::open(&opened),
-            (Found::Firewalld, false) => firewalld::close(&opened),
-            (Found::Nftables, opens) => nft::change(&self.folder, &opened, opens),
+        match (found, after) {
+            (Found::Ufw, Some(from)) => ufw::open(&Opened { from: from.clone(), ..opened })?,
+            (Found::Ufw, None) => ufw::close(&Opened { from: before.unwrap_or_default(), ..opened })?,
+            (Found::Firewalld, Some(from)) => firewalld::open(&Opened { from: from.clone(), ..opened })?,
+            (Found::Firewalld, None) => {
+                firewalld::close(&Opened { from: before.unwrap_or_default(), ..opened })?;
+            }
+            (Found::Nftables, _) => {}
         }
+        let Some(mut table) = before_table else { return Ok(()) };
+        let put = |part: &mut std::collections::BTreeMap<_, _>, from: Option<&BTreeSet<String>>| match from {
+            Some(from) => drop(part.insert(name.clone(), from.clone())),
+            None => drop(part.remove(name)),
+        };
+        if found == Found::Nftables {
+            put(&mut table.opened, after);
+        }
+        put(&mut table.guarded, goes_up);
+        nft::load(&self.folder, &table)?;
+        undo::follow(&self.undo, &table)
     }
+}
+
+/// The table of our own as it is now.
+fn table() -> Result<Table, String> {
+    Ok(nft::read(&nft::list()?)?.ours)
 }
 
 fn tool(program: &str, words: &[&str]) -> Result<Ran, Failure> {
@@ -177,4 +244,20 @@ fn tool(program: &str, words: &[&str]) -> Result<Ran, Failure> {
 fn said(program: &str, words: &[&str]) -> Result<String, String> {
     let ran = tool(program, words).map_err(|failure| failure.text().to_owned())?;
     ran.out.text().ok_or_else(|| format!("{program} says too much, or what is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_narrower;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn whoever_is_let_in_no_longer_makes_it_narrower() {
+        let set = |of: &[&str]| of.iter().map(|from| (*from).to_owned()).collect::<BTreeSet<_>>();
+        let (all, one, two) = (set(&[]), set(&["10.0.0.0/8"]), set(&["10.0.0.0/8", "fd00::/8"]));
+        assert!(is_narrower(Some(&all), Some(&one)) && is_narrower(Some(&two), Some(&one)));
+        assert!(is_narrower(Some(&one), None) && is_narrower(Some(&all), None));
+        assert!(!is_narrower(None, Some(&one)) && !is_narrower(Some(&one), Some(&two)));
+        assert!(!is_narrower(Some(&two), Some(&all)) && !is_narrower(Some(&all), Some(&all)));
+    }
 }

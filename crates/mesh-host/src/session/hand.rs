@@ -105,7 +105,38 @@ fn original(memory: &Memory, id: &str) -> Option<(String, crate::record::Origina
 
 /// The client has reached the bus anew since this sequence was applied, so what could have cut it off stays.
 pub fn confirm(site: &Site, sequence: u64) -> Result<(), Trouble> {
-    std::fs::write(site.run().join("confirmed"), sequence.to_string())
-        .map_err(|error| broken("the confirmation cannot be stored", &error))?;
-    crate::managers::confirm(&site.run()).map_err(|failure| Trouble::Broken(failure.text().to_owned()))
+    let accepted = super::memory(site)?.accepted.map_or(0, |accepted| accepted.sequence);
+    if sequence > accepted {
+        return Err(Trouble::Refused(format!(
+            "the sequence {sequence} was never accepted here; the newest is {accepted}"
+        )));
+    }
+    crate::managers::confirm(&site.undo(), Some(sequence))
+        .map_err(|failure| Trouble::Broken(failure.text().to_owned()))
+}
+
+/// A person says that what was closed stays closed.
+pub fn confirm_by_hand(site: &Site) -> Result<(), Trouble> {
+    crate::managers::confirm(&site.undo(), None).map_err(|failure| Trouble::Broken(failure.text().to_owned()))
+}
+
+/// What was closed for good, and was opened again by its timer: it is still to be closed.
+pub(super) fn undone(site: &Site, memory: &Memory) -> Vec<Entry> {
+    let Some(undone) = crate::managers::undone(&site.undo()) else { return Vec::new() };
+    let owed = undone.before.into_iter().filter_map(|(name, before)| {
+        let (target, of) = (Target::new(Kind::Opening, name), before.of?);
+        let known = memory.records.contains_key(&target) || memory.intents.contains_key(&target);
+        let intent = Intent {
+            target,
+            id: of.id,
+            origin: of.origin,
+            place: of.place,
+            creates: false,
+            digest: None,
+            was: None,
+            temporary: None,
+        };
+        (!known).then_some(Entry::Intent(intent))
+    });
+    owed.collect()
 }

@@ -1,5 +1,14 @@
 //! Openings in a real firewall, in a network of its own: `packaging/mesh-host/firewall` gives one.
 
+mod guard;
+#[path = "../program/mesh.rs"]
+#[expect(dead_code, reason = "another test uses the rest")]
+mod mesh;
+#[path = "../program/tree.rs"]
+#[expect(dead_code, reason = "another test uses the rest")]
+mod tree;
+mod undo;
+
 use mesh_host::session::{self, How, Input, Trouble};
 use mesh_host::site::Site;
 use mesh_model::bundle::Bundle;
@@ -14,7 +23,9 @@ fn firewall() -> String {
     let machines = std::env::var_os("MESH_HOST_NETWORK").unwrap_or_default();
     let found = std::env::var("MESH_HOST_FIREWALL").unwrap_or_default();
     assert!(
-        !machines.is_empty() && own.as_os_str() != machines && ["nftables", "ufw"].contains(&found.as_str()),
+        !machines.is_empty()
+            && own.as_os_str() != machines
+            && ["nftables", "ufw", "firewalld"].contains(&found.as_str()),
         "these tests need a network and a firewall of their own: run packaging/mesh-host/firewall"
     );
     found
@@ -59,6 +70,15 @@ impl Lab {
     }
 }
 
+/// All rules that the found firewall has.
+fn rules() -> String {
+    match firewall().as_str() {
+        "nftables" => say(&["nft", "list", "ruleset"]),
+        "ufw" => say(&["ufw", "show", "added"]),
+        _ => say(&["firewall-cmd", "--list-all"]) + &say(&["firewall-cmd", "--permanent", "--list-all"]),
+    }
+}
+
 const WEB: &str = r#"{"id":"web","type":"opening","port":8080}"#;
 const DB: &str = r#"{"id":"db","type":"opening","port":5432,"from":["10.0.0.0/8","fd00::/8"]}"#;
 const DB_LESS: &str = r#"{"id":"db","type":"opening","port":5432,"from":["10.0.0.0/8"]}"#;
@@ -73,37 +93,29 @@ fn a_port_is_opened_left_alone_put_back_and_closed() {
     lab.ends(&[WEB, DB], &[is(Word::Created), is(Word::Created)]);
     lab.ends(&[WEB, DB], &[is(Word::Unchanged), is(Word::Unchanged)]);
     lab.ends(&[WEB, DB_LESS], &[is(Word::Unchanged), is(Word::Updated)]);
-    if firewall() == "nftables" {
-        let table = say(&["nft", "list", "table", "inet", "mesh_host"]);
-        assert!(table.contains("tcp dport 8080 accept") && !table.contains("fd00"), "{table}");
-        say(&["nft", "delete", "table", "inet", "mesh_host"]);
-    } else {
-        let added = say(&["ufw", "show", "added"]);
-        assert!(added.contains("8080/tcp comment 'mesh-host'") && !added.contains("fd00"), "{added}");
-        say(&["ufw", "--force", "delete", "allow", "8080/tcp"]);
-        say(&[
-            "ufw",
-            "--force",
-            "delete",
-            "allow",
-            "proto",
-            "tcp",
-            "from",
-            "10.0.0.0/8",
-            "to",
-            "any",
-            "port",
-            "5432",
-        ]);
+    let found = rules();
+    assert!(found.contains("8080") && found.contains("5432") && !found.contains("fd00"), "{found}");
+    match firewall().as_str() {
+        "nftables" => {
+            say(&["nft", "delete", "table", "inet", "mesh_host"]);
+        }
+        "ufw" => {
+            assert!(found.contains("8080/tcp comment 'mesh-host'"), "{found}");
+            say(&["ufw", "--force", "delete", "allow", "8080/tcp"]);
+            let rule = "allow proto tcp from 10.0.0.0/8 to any port 5432";
+            say(&[&["ufw", "--force", "delete"][..], &rule.split(' ').collect::<Vec<_>>()].concat());
+        }
+        _ => {
+            let rule = "--remove-rich-rule=rule family=\"ipv4\" source address=\"10.0.0.0/8\" port port=\"5432\" \
+                        protocol=\"tcp\" accept";
+            say(&["firewall-cmd", "--remove-port=8080/tcp"]);
+            say(&["firewall-cmd", rule]);
+        }
     }
     lab.ends(&[WEB, DB_LESS], &[(Word::Corrected, "gone"), (Word::Corrected, "gone")]);
     lab.ends(&[WEB], &[is(Word::Removed), is(Word::Unchanged)]);
     lab.ends(&[], &[is(Word::Removed)]);
-    let left = if firewall() == "nftables" {
-        say(&["nft", "list", "ruleset"])
-    } else {
-        say(&["ufw", "show", "added"])
-    };
+    let left = rules();
     assert!(!left.contains("8080") && !left.contains("5432"), "{left}");
 }
 
@@ -148,28 +160,6 @@ fn what_a_chain_of_somebody_else_drops_fails_with_the_rule_to_add() {
         outcomes[0].word.as_str() == "unchanged" || outcomes[0].word.as_str() == "created",
         "{outcomes:?}"
     );
-}
-
-#[test]
-fn what_is_closed_is_opened_again_unless_the_bus_is_reached_anew() {
-    let lab = Lab::new();
-    lab.apply(&[WEB]);
-    lab.ends(&[], &[is(Word::Removed)]);
-    let script = lab.0.path().join("run/mesh-host/undo.sh");
-    let text = std::fs::read_to_string(&script).unwrap();
-    // The timer of two minutes is not waited for: what it runs is.
-    say(&["sh", &script.display().to_string()]);
-    let rules = if firewall() == "nftables" {
-        say(&["nft", "list", "ruleset"])
-    } else {
-        say(&["ufw", "show", "added"])
-    };
-    assert!(rules.contains("8080"), "{text}: {rules}");
-    std::fs::remove_file(&script).unwrap();
-    lab.apply(&[WEB]);
-    lab.apply(&[]);
-    let answer = mesh_host::session::confirm(&Site::beside(lab.0.path()), 1);
-    assert!(answer.is_ok() && !script.exists(), "{answer:?}");
 }
 
 #[test]

@@ -3,6 +3,18 @@
 use super::{Opened, said, tool};
 use crate::outcome::Failure;
 use std::collections::BTreeSet;
+use std::fs;
+
+/// Whether it runs in this network. Under systemd it writes no file with its number.
+pub(super) fn runs() -> bool {
+    let network = |number: &str| fs::read_link(format!("/proc/{number}/ns/net")).ok();
+    let Ok(entries) = fs::read_dir("/proc") else { return false };
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    numbers.filter(|number| number.bytes().all(|byte| byte.is_ascii_digit())).any(|number| {
+        fs::read_to_string(format!("/proc/{number}/comm")).is_ok_and(|name| name.trim() == "firewalld")
+            && network(&number) == network("self")
+    })
+}
 
 pub(super) fn list() -> Result<String, String> {
     said("firewall-cmd", &["--list-all"])
