@@ -63,9 +63,9 @@ impl Client {
         {
             return Some(at);
         }
-        let settled = |change: Option<super::Change>| {
+        let settled = |change: Option<super::Change>, last: Option<Duration>| {
             let Some(change) = change else { return self.now };
-            let is_quiet = self.last_start.is_none_or(|start| start + SETTLE_AT_MOST <= change.first);
+            let is_quiet = last.is_none_or(|start| start + SETTLE_AT_MOST <= change.first);
             if is_quiet { change.first } else { (change.last + SETTLE).min(change.first + SETTLE_AT_MOST) }
         };
         if self.is_full_owed() {
@@ -78,10 +78,17 @@ impl Client {
             let late = self.declared_at + LATE;
             let all = self.modules.values().all(super::module::Module::is_settled);
             let complete = all && self.are_bytes_here();
-            return Some(if complete { settled(self.change) } else { late.max(settled(self.change)) });
+            return Some(if complete {
+                settled(self.change, self.last_start)
+            } else {
+                late.max(settled(self.change, self.last_start))
+            });
         }
-        if !self.owed().is_empty() {
-            return Some(settled(self.change));
+        let owed = self.owed();
+        if !owed.is_empty() {
+            // A quiet module waits for no other one.
+            let last = owed.iter().filter_map(|name| self.modules[name].handed_over).max();
+            return Some(settled(self.change, last));
         }
         let retries =
             self.modules.values().filter(|module| module.whole.is_some() && module.whole == module.failed);
@@ -185,6 +192,11 @@ impl Client {
         }
         self.change = None;
         self.last_start = Some(self.now);
+        for name in &names {
+            if let Some(module) = self.modules.get_mut(name) {
+                module.handed_over = Some(self.now);
+            }
+        }
         self.counters.hand_overs += 1;
         let call = if self.only_looks() {
             let differences =

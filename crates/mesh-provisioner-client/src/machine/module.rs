@@ -28,6 +28,8 @@ pub(super) struct Module {
     pub(super) failed: Option<Digest>,
     pub(super) retry: Option<Duration>,
     pub(super) failures: u32,
+    /// When it was handed over last.
+    pub(super) handed_over: Option<Duration>,
     /// What the host said of it.
     pub(super) problem: Option<String>,
 }
@@ -64,6 +66,7 @@ impl Module {
             failed: None,
             retry: None,
             failures: 0,
+            handed_over: None,
             problem: None,
         }
     }

@@ -112,6 +112,21 @@ fn k38_changes_settle() {
     assert_eq!(world.wrong(), Vec::<String>::new());
 }
 
+/// A module that is quiet does not wait for another one that is not.
+#[test]
+fn k38_a_quiet_module_is_applied_at_once() {
+    let mut world = current();
+    world.go(SECOND * 10);
+    bound(&mut world, "a", "10.0.1.1");
+    world.go(MS * 300);
+    assert_eq!(world.applies["a"], 2, "the host takes 205 ms at most");
+    bound(&mut world, "b", "10.0.1.2");
+    world.go(MS * 20);
+    assert_eq!(world.hand_overs, 3, "handed over before anything could settle");
+    world.go(SECOND * 5);
+    assert_eq!(world.wrong(), Vec::<String>::new());
+}
+
 /// A constant change is applied at the longest time that changes settle for.
 #[test]
 fn k41_a_constant_change_is_applied_all_the_same() {
