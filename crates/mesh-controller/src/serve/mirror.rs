@@ -431,9 +431,8 @@ impl Mirror {
             let revision = slot.seen.map_or(0, |seen| seen.revision);
             found = Some(Found::Done(place.clone(), want.digest, revision));
         }
-        let is_empty = slot.want.is_none()
-            && slot.state == State::Idle
-            && slot.seen.is_none_or(|seen| seen.digest.is_none());
+        // A deleted key is kept as long as the bucket has its marker: a value that comes back is written over that.
+        let is_empty = slot.want.is_none() && slot.state == State::Idle && slot.seen.is_none();
         let entry = (node(&place.key).to_owned(), place.bucket, place.key.clone());
         if settled {
             self.open.remove(&entry);
