@@ -11,6 +11,7 @@ use mesh_model::rights::Inbox;
 use nkeys::KeyPair;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,7 +26,6 @@ pub(crate) const MODULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging
 pub(crate) const ASSIGNMENTS: &str = "mesh-controller_assignments";
 pub(crate) const SETTINGS: &str = "mesh-controller_settings";
 pub(crate) const DECLARATIONS: &str = "mesh-controller_declarations";
-pub(crate) const REVISIONS: &str = "mesh-vault_revisions";
 pub(crate) const APPLIED: &str = "mesh-provisioner_applied";
 pub(crate) const NEEDS: &str = "mesh-provisioner_needs";
 pub(crate) const BOUND: &str = "postgres_bound";
@@ -48,10 +48,12 @@ pub(crate) struct Lab {
     every: &'static str,
 }
 
-/// A program that is built beside the seat: a test of the seat is certain of its own program alone.
+/// A program: one that is built beside the seat, since a test of the seat is certain of its own program alone, or the one
+/// of that name in the folder `MESH_PROGRAMS`.
 #[track_caller]
 fn program(name: &str) -> String {
-    let path = Path::new(env!("CARGO_BIN_EXE_mesh-provisioner")).with_file_name(name);
+    let own = Path::new(env!("CARGO_BIN_EXE_mesh-provisioner")).with_file_name(name);
+    let path = env::var_os("MESH_PROGRAMS").map_or(own, |folder| PathBuf::from(folder).join(name));
     assert!(path.exists(), "{} is not built: cargo build --workspace --bins", path.display());
     path.display().to_string()
 }

@@ -237,4 +237,11 @@ fn a_module_is_taken_off(lab: &Lab) {
     let administrator = lab.role("administrator");
     // The provider's own value is for the provider to take away.
     assert_eq!(administrator.kv_keys(BOUND).len(), 1);
+
+    // It comes back under the same keys, with its data and its port.
+    lab.controller(&["assign", "attic", "web"]);
+    lab.push();
+    lab.wait_current("attic", "web");
+    assert_eq!(web(lab)["listen"], "127.0.0.1:20000");
+    assert_eq!(fs::read_to_string(&data).expect("the data"), "{\"visitors\":7}\n");
 }
