@@ -445,3 +445,25 @@ impl Mirror {
         found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_comes_back_is_written_over_the_marker_of_its_key() {
+        let mut mirror = Mirror::default();
+        let place = Place { bucket: Bucket::Settings, key: "attic.web".into() };
+        for bucket in Bucket::ALL {
+            mirror.listing(bucket);
+            mirror.complete(bucket);
+        }
+        // It was deleted, and the store no longer speaks of it.
+        mirror.seen(&place, None, 7, 0);
+        mirror.want(None, Vec::new());
+        let digest = Some(Digest::of(b"{}"));
+        mirror.want(None, vec![Value { place: place.clone(), digest, sequence: 3, done: false }]);
+        assert_eq!(mirror.fetch(), std::slice::from_ref(&place));
+        assert_eq!(mirror.write(&place, digest, Duration::ZERO), Some(7));
+    }
+}
