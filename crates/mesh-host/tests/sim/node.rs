@@ -23,7 +23,7 @@ impl Node {
     pub(crate) fn new(seed: u64) -> Self {
         let fuse = Fuse::default();
         let mut world = World::new(seed, fuse.clone());
-        for path in ["/etc", "/srv", "/media"] {
+        for path in ["/etc", "/srv", "/media", "/opt"] {
             world.put(path, Thing::Directory, 0o755, ROOT);
         }
         world.put("/etc/passwd", Thing::File(b"root".to_vec()), 0o644, ROOT);

@@ -2,7 +2,7 @@
 
 use crate::chance::Chance;
 use crate::world::{Faults, KEY};
-use mesh_host::desired::{Access, Desired, Directory, File, Spec};
+use mesh_host::desired::{Access, Archive, Desired, Directory, File, Spec};
 use mesh_host::digest::Digest;
 use mesh_host::engine::{Family, Request, Scope};
 use mesh_host::machine::Contents;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use zeroize::Zeroizing;
 
 /// Where resources and hands are.
-pub(crate) const PATHS: [&str; 9] = [
+pub(crate) const PATHS: [&str; 10] = [
     "/srv/a",
     "/srv/a/b",
     "/srv/a/f1",
@@ -21,9 +21,15 @@ pub(crate) const PATHS: [&str; 9] = [
     "/srv/a/seed",
     "/srv/k",
     "/media/films",
+    ARCHIVE,
 ];
+/// Where archives are unpacked.
+const ARCHIVE: &str = "/opt/app";
+/// What hands find below it: an entry that every archive has, and one of some.
+const BELOW: [&str; 3] = ["/opt/app/bin/tool", "/opt/app/share-one/data", "/opt/app/bin"];
 /// Never declared: nobody but hands may change it.
-pub(crate) const FOREIGN: [&str; 3] = ["/etc/passwd", "/srv/foreign", "/srv/a/foreign"];
+pub(crate) const FOREIGN: [&str; 5] =
+    ["/etc/passwd", "/srv/foreign", "/srv/a/foreign", "/opt/app/stranger", "/opt/app/bin/left-by-hand"];
 
 /// One declaration, and what happens before it is applied.
 #[derive(Clone, Debug)]
@@ -79,6 +85,12 @@ fn spec(path: &str, id: &str, chance: &mut Chance, contents: &mut Vec<(String, V
     let is_directory = match path {
         "/srv/a" | "/srv/a/b" => true,
         "/srv/k" => chance.once_in(2),
+        ARCHIVE => {
+            let bytes = chance.pick(&["one", "two"]).as_bytes().to_vec();
+            let digest = Digest::plain(&bytes);
+            contents.push((id.to_owned(), bytes));
+            return Spec::Archive(Archive { path: path.to_owned(), source: None, digest, strip: 0, owner });
+        }
         "/media/films" => return Spec::Access(Access { path: path.to_owned() }),
         _ => false,
     };
@@ -123,6 +135,9 @@ pub(crate) fn rounds(seed: u64) -> Vec<Round> {
             hands.push(*chance.pick(&PATHS));
             if chance.once_in(4) {
                 hands.push(*chance.pick(&FOREIGN));
+            }
+            if chance.once_in(4) {
+                hands.push(*chance.pick(&BELOW));
             }
         }
         let mut faults = Faults::default();

@@ -1,5 +1,6 @@
 //! A simulated machine: files and directories in memory.
 
+use crate::archives;
 use crate::chance::Chance;
 use crate::fuse::Fuse;
 use crate::managers::{self, Managers};
@@ -45,6 +46,8 @@ pub(crate) struct World {
     /// A planted fault, which the checks have to find.
     pub(crate) planted: Option<Planted>,
     pub(crate) managers: Managers,
+    /// What each archive brought to its place.
+    pub(crate) lists: archives::Lists,
     chance: Chance,
     version: u64,
 }
@@ -60,6 +63,10 @@ pub(crate) enum Planted {
     ModeIsLost,
     /// The original is not kept.
     OriginalIsLost,
+    /// An entry of an archive is left out.
+    EntryIsLost,
+    /// Removing an archive takes what it did not bring.
+    RemovalTakesMore,
 }
 
 pub(crate) static KEY: DigestKey = DigestKey::new([7; 32]);
@@ -78,6 +85,7 @@ impl World {
             touched: BTreeSet::new(),
             planted: None,
             managers: Managers::default(),
+            lists: archives::Lists::default(),
             chance: Chance::new(seed ^ 0xabcd),
             version: 0,
         }
@@ -98,7 +106,7 @@ impl World {
         self.nodes.iter().map(|(path, node)| (path.clone(), seen(node))).collect()
     }
 
-    fn stamp(node: &Node) -> Stamp {
+    pub(crate) fn stamp(node: &Node) -> Stamp {
         Stamp { device: 1, inode: node.version, changed_ns: 0 }
     }
 
@@ -122,6 +130,14 @@ impl World {
         Some(PathFact { kind, mode: node.mode, uid, gid, size: 0, mounted: false, stamp, digests })
     }
 
+    /// Why a path cannot be looked at, if so.
+    pub(crate) fn blocked(&self, path: &str) -> Option<Answer> {
+        match self.path(path, None) {
+            Answer::Path(_) => None,
+            answer => Some(answer),
+        }
+    }
+
     fn path(&self, path: &str, digests: Option<bool>) -> Answer {
         if self.faults.silent.contains(path) {
             return Answer::NotAnswered("the disk does not answer".to_owned());
@@ -136,7 +152,7 @@ impl World {
         Answer::Path(PathAnswer { mount: "/".to_owned(), found: self.fact(path, digests) })
     }
 
-    fn make_parents(&mut self, path: &str) -> Result<(), Failure> {
+    pub(crate) fn make_parents(&mut self, path: &str) -> Result<(), Failure> {
         let folder = parent(path).to_owned();
         if folder.is_empty() {
             return Ok(());
@@ -152,11 +168,11 @@ impl World {
         Ok(())
     }
 
-    fn burn(&self) -> Result<(), Failure> {
+    pub(crate) fn burn(&self) -> Result<(), Failure> {
         if self.fuse.burn() { Ok(()) } else { Err(Failure::Failed("killed".to_owned())) }
     }
 
-    fn compare(&self, path: &str, seen: Option<Stamp>) -> Result<(), Failure> {
+    pub(crate) fn compare(&self, path: &str, seen: Option<Stamp>) -> Result<(), Failure> {
         if self.nodes.get(path).map(Self::stamp) == seen {
             return Ok(());
         }
@@ -216,9 +232,8 @@ impl World {
                     self.put(path, Thing::File(bytes), mode, owner);
                 }
             }
-            FileStep::SetLeaves { .. } | FileStep::Unpack { .. } | FileStep::RemoveUnpacked { .. } => {
-                panic!("not simulated")
-            }
+            FileStep::Unpack { .. } | FileStep::RemoveUnpacked { .. } => self.archive(step, tools)?,
+            FileStep::SetLeaves { .. } => panic!("not simulated"),
             FileStep::Unlink { seen, .. } => {
                 self.compare(path, Some(*seen))?;
                 self.burn()?;
@@ -265,6 +280,7 @@ impl Machine for World {
         let answer = |question: &Question| match question {
             Question::Path(path) => self.path(path, None),
             Question::Content { path, keyed } => self.path(path, Some(*keyed)),
+            Question::Unpacked { path, archives } => self.unpacked(path, archives),
             Question::Leaves { .. } => Answer::NotAnswered("not simulated".to_owned()),
             Question::Owner(name) => match name.as_str() {
                 "web" => Answer::Owner { uid: 500, gid: 500 },
@@ -305,6 +321,7 @@ impl World {
         for intent in memory.intents.values().flatten() {
             if let Some(temporary) = &intent.temporary {
                 self.nodes.remove(temporary);
+                self.remove_below(temporary);
             }
         }
     }
