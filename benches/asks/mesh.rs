@@ -47,7 +47,7 @@ impl Mesh {
         Mesh { server, nodes: 0 }
     }
 
-    /// Fills the buckets up to so many needs; what each node needs is applied after it was written.
+    /// Fills the buckets up to this many needs; what each node needs is applied after it was written.
     pub(crate) fn fill(&mut self, needs: usize) {
         let mut writer = self.raw("filler");
         for node in self.nodes..needs / NEEDS_A_NODE {
@@ -65,7 +65,7 @@ impl Mesh {
         }
     }
 
-    /// Writes one need anew, as somewhere in a mesh that is in use somebody always does.
+    /// Writes one need again, as somewhere in a mesh that is in use somebody always does.
     pub(crate) fn touch(&self, writer: &mut Raw, at: usize) {
         let key = format!("{}.m0.access.access-of-it", node_name(at * 31 % self.nodes));
         write(writer, Bucket::Needs, [(key, value_of("access"))]);

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Sourced by packaging/test: the checks that need a tool of their own. What a machine cannot do goes into `left_out`, so
-# that it is said at the end; `own_directory` comes first.
+# that it is printed at the end. Call `own_directory` first.
 #
 # shellcheck disable=SC2154  # whoever sources it sets what is not set here
 
@@ -17,7 +17,7 @@ want_components() {
     done
 }
 
-# Every script of the tree, by its first line; a template is none yet.
+# Every script of the tree, by its first line; templates do not count.
 check_scripts() {
     local scripts
     want shellcheck shellcheck
@@ -26,7 +26,7 @@ check_scripts() {
     shellcheck --external-sources "${scripts[@]}"
 }
 
-# Links between items break without a compiler's word.
+# The compiler does not check links between items.
 check_documentation() {
     RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --workspace --no-deps --document-private-items
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by whoever needs a real machine: one that boots systemd, with packages, users and units of its own.
+# Sourced by scripts that need a real machine: one that boots systemd, with packages, users and units of its own.
 # `machine_tree` makes its tree once, in $target, and prints the path. The tests lay a copy over it and boot that.
 
 # shellcheck source=packaging/lib/common.sh

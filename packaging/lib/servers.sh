@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by whoever needs a nats-server, the tests included: finds it, or fetches it into $target.
+# Sourced by scripts and tests that need a nats-server: finds it, or fetches it into $target.
 #
 # The servers are unpacked, not installed: Debian's package would start a bus on this machine, and unpacking needs no
 # root. `packaged_server` and `current_server` print the path of theirs.

@@ -3,7 +3,7 @@
 # vault, the controller, and nodes, each with its client and its host in a folder of its own. Whatever is started and
 # written outside $target is gone at the end. Several may run side by side.
 #
-# Whoever sources it sets `server` (a nats-server). What is said of an answer that is wrong counts in `wrong`.
+# The script that sources it sets `server` (a nats-server). `wrong` counts the answers that are wrong.
 #
 # shellcheck disable=SC2034,SC2154,SC2317  # whoever sources it sets and uses what is not set or used here
 

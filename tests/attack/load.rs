@@ -99,7 +99,7 @@ impl<'a> Siege<'a> {
         Self { mesh, over, beside }
     }
 
-    /// Sends so many asks a second that cannot be answered well, of every sort, and more than one can wait for.
+    /// Sends this many asks a second that cannot be answered well, of every sort, and more than one can wait for.
     pub(crate) fn flood(&self, during: Duration, a_second: u32) {
         let attacker = self.mesh.reader();
         let bodies = ["", "[]", "{\"what\":", "{\"what\":\"nothing\"}", "{\"a\":1}", "\u{0}\u{1b}[31m\r\n"];

@@ -85,7 +85,7 @@ fn a_response_is_never_published_where_it_could_do_harm() {
         count if count == refused => Ok(()),
         count => Err(format!("{count} of {refused}")),
     });
-    // The answers to these came behind whatever else the seat published.
+    // The answers to these came after whatever else the seat published.
     tester.flush();
     assert!(published.iter().all(|inbox| inbox.take_all().is_empty()));
     assert_eq!(tester.last_sequence(REGISTRY), stored);
@@ -310,7 +310,7 @@ fn many_clients_at_once_each_get_one_right_response() {
     assert_eq!(counted(&reader, "overrun"), 0);
 }
 
-/// The entries of an answer in short: their keys, or what they have in the place of one.
+/// The entries of an answer in short: their keys, or what they have instead of one.
 fn shown(answer: &Answer) -> Vec<String> {
     let texts = |entry: &Value, fields: &[&str]| {
         fields.iter().filter_map(|field| entry[*field].as_str()).collect::<Vec<_>>().join(" ")

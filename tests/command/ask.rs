@@ -221,7 +221,7 @@ fn a_seat_that_hangs_is_69_in_time() {
     let begun = Instant::now();
     let finished = ask(&mesh, &[]).expect_code(69);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    assert!(finished.stderr.contains("no response came in time: look at"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("no response came in time: check"), "{}", finished.stderr);
     mesh.seat.thaw();
 }
 
@@ -230,9 +230,7 @@ fn what_is_denied_is_77_and_named() {
     let mesh = Mesh::start();
     let nobody = Program::new(&["ask"]).server(&mesh.server).run().expect_code(77);
     assert!(
-        nobody
-            .stderr
-            .starts_with("the bus wants to know who asks, and no credentials were given: set NATS_USER"),
+        nobody.stderr.starts_with("the bus requires credentials, and none were given: set NATS_USER"),
         "{}",
         nobody.stderr
     );
@@ -258,7 +256,7 @@ fn what_is_denied_is_77_and_named() {
 fn a_bus_that_is_not_there_is_69_whatever_it_is_called() {
     let long = format!("nats://credentials-{}:4222", "x".repeat(60));
     for (server, said) in [("nats://127.0.0.1:9", "refused"), (&long, "cannot be looked up")] {
-        let next = "look whether a nats-server runs there, or name another with --server";
+        let next = "check whether a nats-server runs there, or name another with --server";
         let finished = Program::new(&["ask", "--server", server]).run().expect_code(69);
         assert!(
             finished.stderr.starts_with("the bus cannot be reached: ")

@@ -35,7 +35,7 @@ fn sample(name: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Puts the sample's value in the place of each varying one of the same type.
+/// Puts the sample's value instead of each varying one of the same type.
 fn align(real: &mut Value, sample: &Value) {
     match (real, sample) {
         (Value::Object(real), Value::Object(sample)) => {

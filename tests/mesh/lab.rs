@@ -266,7 +266,7 @@ impl Lab {
         until(&format!("the bus to let {role} in"), || self.client_of(&pair, &inbox))
     }
 
-    /// The provider on a node: its program's account, made anew.
+    /// The provider on a node: its program's account, made again.
     #[track_caller]
     pub(crate) fn provider(&self, node: &str, module: &str) -> KeyPair {
         let pair = KeyPair::new_user();

@@ -119,7 +119,7 @@ proptest! {
         writes in proptest::collection::vec((any::<u8>(), any::<bool>()), 0..200),
     ) {
         let stable: Vec<u8> = stable.into_iter().collect();
-        // Somebody else writes other keys, and the same ones only anew.
+        // Somebody else writes other keys, and overwrites the same ones.
         let writes = writes.into_iter().map(|(number, put)| (number, put || stable.contains(&number))).collect();
         let mut between = Between::new(page, &stable, writes);
         let keys = between.keys(limit);

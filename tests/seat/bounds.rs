@@ -156,7 +156,7 @@ fn keys_that_look_alike_are_all_counted_in_one_page() {
 fn the_longest_key_does_not_stop_the_paging() {
     let mut play = Play::serving();
     play.tell(Event::MaxPayload(64 * 1024)).nothing();
-    // As long as a subject can be, of bytes that take the most room in JSON, and another key behind it.
+    // As long as a subject can be, of bytes that take the most room in JSON, and another key after it.
     let long = format!("n.{}", "\u{1}".repeat(4_000));
     play.ask("a", r#"{"what":"applied"}"#).is([list(16, Applied)]);
     play.answer(16, keys_of(Applied, &[&long, "z.web"])).lines();

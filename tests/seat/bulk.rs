@@ -17,7 +17,7 @@ fn follow(call: u64, bucket: Bucket, from: u64) -> String {
     follow_far(call, bucket, from, 65_536)
 }
 
-/// The same for so many bytes.
+/// The same for this many bytes.
 fn follow_far(call: u64, bucket: Bucket, from: u64, bytes: u64) -> String {
     format!(r#"#{call} $JS.API.DIRECT.GET.KV_{bucket} {{"seq":{from},"batch":8000,"max_bytes":{bytes}}}"#)
 }
@@ -81,7 +81,7 @@ impl Play {
         self.tell(Event::Part { call, part: Part::End { left_out, after, up_to } }).lines()
     }
 
-    /// The same when that is all there is to read of `bucket`: another look shows so many messages up to `last`. Gives
+    /// The same when that is all there is to read of `bucket`: another look shows this many messages up to `last`. Gives
     /// what the seat asks for after it.
     fn last_parts(&mut self, call: u64, bucket: Bucket, messages: Vec<Message>, keys: u64) -> Vec<String> {
         let last = messages.last().expect("a message").sequence;

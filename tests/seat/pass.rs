@@ -226,7 +226,7 @@ fn a_failed_pass_is_tried_again_after_a_second_doubling_to_a_minute() {
     assert_eq!((health.ready, health.missing), (false, vec![why.to_owned()]));
     play.pass_reads(12, &right()).is(["debug: registry in place: 0 put, 0 deleted, 13 unchanged"]);
     assert!(play.seat.health(play.now).ready);
-    // The doubling begins anew after a success.
+    // The doubling begins again after a success.
     play.tell(Event::Reload).is(["info: registry pass requested", &ping(26), &list(27, Registry)]);
     play.answer(27, gone()).lines();
     play.due_in(700..=950).is([list(28, Registry)]);

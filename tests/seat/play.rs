@@ -2,7 +2,7 @@
 //!
 //! - `connect`, `stop listening`, `exit`
 //! - `info: …`, `warn: …`: a line for the log
-//! - `#5 subject {body}`: a request of our own with the number 5; headers stand in brackets behind the subject
+//! - `#5 subject {body}`: a request of our own with the number 5; headers stand in brackets after the subject
 //! - `to _INBOX.a: {body}`: an answer; `to _INBOX.a: 503 full: words`: an error answer
 //!
 //! Nothing is skipped: an action that a test does not name fails it, and so does time that passes over a deadline.
@@ -142,7 +142,7 @@ impl Play {
         Asked(actions.iter().map(line).collect())
     }
 
-    /// Lets so many milliseconds pass, and then tells the seat what happened.
+    /// Lets this many milliseconds pass, and then tells the seat what happened.
     #[track_caller]
     pub(crate) fn tell_after(&mut self, milliseconds: u64, event: Event) -> Asked {
         self.now += Duration::from_millis(milliseconds);
@@ -161,7 +161,7 @@ impl Play {
         self.tell(Event::Due)
     }
 
-    /// The same, if that is so many milliseconds from now.
+    /// The same, if that is this many milliseconds from now.
     #[track_caller]
     pub(crate) fn due_in(&mut self, milliseconds: std::ops::RangeInclusive<u64>) -> Asked {
         let due = self.seat.next_deadline().expect("the seat wants to be woken");
@@ -247,7 +247,7 @@ pub(crate) fn look(call: u64, bucket: Bucket) -> String {
     format!("#{call} $JS.API.STREAM.INFO.KV_{bucket}")
 }
 
-/// The answer to a look: a stream that keeps so much of each key, with so many messages, last written at `last`.
+/// The answer to a look: a stream that keeps so much of each key, with this many messages, last written at `last`.
 pub(crate) fn look_of(history: i64, messages: u64, last: u64) -> Vec<u8> {
     let first = if messages > 0 { 1 } else { last + 1 };
     format!(

@@ -22,7 +22,7 @@ enum Body {
     Followed { seq: u64, batch: usize, max_bytes: usize },
 }
 
-/// Answers a request for a batch with what was true at the step `known`, in at most so many bytes and the message
+/// Answers a request for a batch with what was true at the step `known`, in at most this many bytes and the message
 /// that passes them.
 pub(crate) fn answer(bus: &Bus, request: &Outgoing, known: u64, most_bytes: usize) -> Verdict<Vec<Part>> {
     let bucket = by_stream(request.subject.strip_prefix(DIRECT_GET).unwrap_or_default())?;
@@ -105,7 +105,7 @@ fn parts(
     arrivals
 }
 
-/// What comes of a stored message: the bus puts its own headers behind those that were stored.
+/// What comes of a stored message: the bus puts its own headers after those that were stored.
 fn arrival(version: &Version, after: u64, pending: usize) -> Part {
     let stored = version.headers.strip_suffix(b"\r\n").unwrap_or(&version.headers);
     let mut block = if stored.is_empty() { b"NATS/1.0\r\n".to_vec() } else { stored.to_vec() };

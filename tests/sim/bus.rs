@@ -115,7 +115,7 @@ impl Stream {
         self.lasts.push((step, backup.last_sequence, backup.last_time.clone()));
     }
 
-    /// All that it holds is purged; or it is made anew, and counts from 1 again.
+    /// All that it holds is purged; or it is made again, and counts from 1 again.
     pub(crate) fn purge(&mut self, is_made_anew: bool, step: u64) {
         let purged = Backup {
             newest: Vec::new(),
@@ -440,7 +440,7 @@ fn registry_names(key: &str) -> Option<Vec<String>> {
 
 pub(crate) fn by_stream(stream: &str) -> Verdict<Bucket> {
     let found = Bucket::ALL.into_iter().find(|bucket| Kv::new(bucket.name()).stream() == stream);
-    found.ok_or_else(|| format!("the stream {stream:?} is none of the seat's"))
+    found.ok_or_else(|| format!("the stream {stream:?} is not one of the seat's"))
 }
 
 /// Whether two values are the same JSON; a repeated field makes a difference.

@@ -34,14 +34,14 @@ impl Trouble {
     ];
 }
 
-/// Each is so many of a thousand.
+/// Each is this many of a thousand.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Faults {
     /// A request is lost on its way to the bus.
     pub(crate) lose_request: u32,
     /// It is done, and its answer is lost.
     pub(crate) lose_answer: u32,
-    /// The answer comes late, and so behind others.
+    /// The answer comes late, and so after others.
     pub(crate) delay: u32,
     /// The longest such delay, in milliseconds.
     pub(crate) longest_delay: u64,
@@ -72,7 +72,7 @@ pub(crate) struct Faults {
     /// write goes without another one.
     pub(crate) restores: usize,
     pub(crate) newest_expires: usize,
-    /// How often the registry is purged or made anew.
+    /// How often the registry is purged or made again.
     pub(crate) purges: usize,
 }
 

@@ -62,7 +62,7 @@ impl Key {
         if dice.chance(ugly_per_mille) { key.spoiled(dice) } else { key }
     }
 
-    /// One of many keys in shape, so many bytes longer than others: another number, another key.
+    /// One of many keys in shape, this many bytes longer than others: another number, another key.
     pub(crate) fn numbered(bucket: Bucket, dice: &mut Dice, number: usize, longer: usize) -> Self {
         let mut names = Key::any(bucket, dice, 0).names.unwrap_or_default();
         if let Some(last) = names.last_mut() {

@@ -26,7 +26,7 @@ impl Chance {
         usize::try_from(self.next() % bound as u64).expect("less than a usize")
     }
 
-    /// True once in so many times.
+    /// True once in this many times.
     pub(crate) fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

@@ -57,7 +57,7 @@ pub(crate) fn page(
         }
         let possible = view.get(key).ok_or_else(|| format!("{key} was never written"))?;
         if !possible.iter().any(|possible| says(entry, possible, !only_gaps)) {
-            return Err(format!("{key}: {entry} is none of {possible:?}"));
+            return Err(format!("{key}: {entry} is not one of {possible:?}"));
         }
         listed.insert(key);
     }

@@ -1,7 +1,7 @@
 //! What was written, and what a reader may therefore be told.
 //!
 //! Each key has one writer, which awaits the outcome of a write before the next one, so a key's writes have an order.
-//! The exception is a write whose outcome never came: it may have been lost, or it may be stored late, behind writes
+//! The exception is a write whose outcome never came: it may have been lost, or it may be stored late, after writes
 //! that were sent after it.
 
 use mesh_model::bucket::Bucket;

@@ -63,7 +63,7 @@ impl Transcript {
         let mut seen = self.shared.lock();
         loop {
             let text = String::from_utf8_lossy(&seen.bytes[mark..]);
-            // Only whole lines count, so the line that is given back is all there.
+            // Only whole lines count, so the line that is returned is complete.
             let line = text.split_inclusive('\n').find(|line| line.contains(needle) && line.ends_with('\n'));
             if let Some(line) = line {
                 return line.trim_end().to_owned();
@@ -86,7 +86,7 @@ impl Transcript {
     pub(crate) fn hang_up(&mut self) {
         let mut seen = self.shared.lock();
         seen.hang_up = true;
-        // The thread stands in a read, and only a byte wakes it. The pipe can be opened anew by its name,
+        // The thread stands in a read, and only a byte wakes it. The pipe can be opened again by its name,
         // which spares us a writing end kept open: with one, the end of the child would never be seen here.
         // The name is right as long as the thread has not ended, and under the lock it does not end.
         let pipe = if seen.ended { None } else { File::options().write(true).open(&self.reading_end).ok() };

@@ -39,13 +39,10 @@ fn note(snapshot: &Snapshot, token: &Token) -> Option<String> {
         format!("the token {} lets it join with new keys, in place of epoch {}", token.id, keys.epoch);
     let mut parts = vec![begin];
     if !made.is_empty() {
-        parts.push(format!("made anew are then {}", made.join(", ")));
+        parts.push(format!("the vault then makes again: {}", made.join(", ")));
     }
     if !accepted.is_empty() {
-        parts.push(format!(
-            "missing are then {}, until they are accepted again or recovered",
-            accepted.join(", ")
-        ));
+        parts.push(format!("missing until they are accepted again or recovered: {}", accepted.join(", ")));
     }
     Some(parts.join("; "))
 }
@@ -79,7 +76,7 @@ mod tests {
         let said = notes(&snapshot, &[token("attic", 10)], 5);
         assert_eq!(
             said["attic"],
-            "the token T1 lets it join with new keys, in place of epoch 1; made anew are then web session; missing are then web api, until they are accepted again or recovered"
+            "the token T1 lets it join with new keys, in place of epoch 1; the vault then makes again: web session; missing until they are accepted again or recovered: web api"
         );
         // A token that is no longer good, one that was used, a node that has no keys: nothing of it is to come.
         assert!(notes(&snapshot, &[token("attic", 10)], 11).is_empty());

@@ -188,7 +188,7 @@ fn p08_taking_the_last_module_off_needs_the_digest() {
 fn r06_what_a_killed_push_left_is_finished_by_the_next_one() {
     let mesh = simple();
     mesh.done(&["push"]);
-    // As a push that was killed behind its transaction leaves the store.
+    // As a push that was killed after its transaction leaves the store.
     let mut store = Store::open(&mesh.paths()).unwrap();
     let change = store.note_inventory().unwrap();
     let sql = "UPDATE lease SET holder = 'push of nobody', pid = 1, fence = fence + 1, renewed = ?1";
@@ -197,7 +197,7 @@ fn r06_what_a_killed_push_left_is_finished_by_the_next_one() {
     change.commit().unwrap();
     mesh.done(&["push"]);
     assert!(sent::undone(store.inventory()).unwrap().is_empty());
-    assert_eq!(mesh.declaration("attic").sequence, 1, "finished, not sent anew");
+    assert_eq!(mesh.declaration("attic").sequence, 1, "finished, not sent again");
 }
 
 #[test]

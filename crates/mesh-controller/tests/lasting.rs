@@ -121,7 +121,7 @@ fn j11_no_token_is_the_key_of_anything() {
     let (used, unused) = (mesh.token("attic"), mesh.token("cellar"));
     let machine = Machine::new();
     join_at(&mesh, machine.request(&used), now()).unwrap();
-    // Every token is taken back and over, and each is issued anew.
+    // Every token is taken back and over, and each is issued again.
     let mut store = mesh.store();
     for token in [&used, &unused] {
         tokens::revoke(&mut store, &token.id, &act("token revoke")).unwrap();

@@ -126,7 +126,7 @@ fn a_thousand_nodes_with_twenty_modules_each() {
     let change = store.change_inventory(&act("settings set")).unwrap();
     inventory::put_layer(&change, "m00", Some("node-0000"), br#"{"pool":6}"#).unwrap();
     change.commit().unwrap();
-    status(&mesh, "status, composed anew");
+    status(&mesh, "status, composed again");
     let change = store.note_inventory().unwrap();
     let mut report = Report::new(1, 1);
     report.facts.ports_held = vec![HeldPort { port: 9, id: "x.y".into() }];
@@ -167,6 +167,6 @@ fn a_thousand_nodes_with_twenty_modules_each() {
     let mut process = serve.spawn().unwrap();
     timed("ready again", wait_ready);
     std::thread::sleep(Duration::from_secs(6));
-    println!("serve, started anew: {}", memory(process.id()));
+    println!("serve, started again: {}", memory(process.id()));
     stop(&mut process);
 }

@@ -264,7 +264,7 @@ impl World {
         revision
     }
 
-    /// A declaration is written behind what it names; what the last one names is deleted behind it.
+    /// A declaration is written after what it names; what the last one names is deleted after it.
     fn check_order(&self, place: &Place, value: Option<&[u8]>) {
         let node = place.key.split('.').next().unwrap();
         let of = |bucket, key: String| Place { bucket, key };

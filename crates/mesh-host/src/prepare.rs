@@ -27,7 +27,7 @@ pub struct Module {
     pub needs: Vec<Need>,
     /// Its resources.
     pub resources: Vec<Draft>,
-    /// The values at hand.
+    /// The available values.
     pub values: Values,
 }
 
@@ -65,7 +65,7 @@ struct Filled {
 }
 
 /// Fills all modules. `missing` are modules that are declared and cannot be had now; of those among them whose
-/// assignment is at hand, in `unfilled`, what they declare is spoken for, so that it is not removed where it runs.
+/// assignment is available, in `unfilled`, what they declare is spoken for, so that it is not removed where it runs.
 pub fn prepare(
     modules: Vec<Module>,
     unfilled: Vec<Module>,

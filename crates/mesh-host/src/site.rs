@@ -114,7 +114,7 @@ impl Site {
         make(self.run(), 0o755)
     }
 
-    /// Takes the lock of the state; it is given back when the handle is dropped, or the process ends. `None`: somebody
+    /// Takes the lock of the state; it is released when the handle is dropped, or the process ends. `None`: somebody
     /// else has it.
     pub fn lock(&self) -> io::Result<Option<File>> {
         let file = OpenOptions::new()

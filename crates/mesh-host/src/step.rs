@@ -140,7 +140,7 @@ pub enum FileStep {
         /// The name among the kept originals.
         name: String,
     },
-    /// Writes a file anew and puts it in place by a rename, with the parents that it lacks (0755).
+    /// Writes a new file and puts it in place by a rename, with the parents that it lacks (0755).
     Write {
         /// Where.
         path: String,

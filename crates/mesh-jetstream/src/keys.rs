@@ -199,7 +199,7 @@ mod tests {
         assert!(known.is_some());
         assert_eq!(known, state(1, 13, 20, 7));
         for (changed, how) in [
-            (state(2, 13, 20, 7), "made anew"),
+            (state(2, 13, 20, 7), "made again"),
             (state(1, 12, 20, 7), "a key expired or was purged"),
             (state(1, 13, 21, 7), "a key was written"),
             (state(1, 13, 20, 8), "restored, and written since"),

@@ -25,7 +25,7 @@ pub enum Request {
     Status,
     /// The public sealing key.
     Key,
-    /// The bus was reached anew, so what could have cut it off stays.
+    /// The bus was reached again, so what could have cut it off stays.
     Confirm {
         /// The declaration's sequence.
         sequence: u64,

@@ -47,7 +47,7 @@ impl Request {
         pae(PROOF_TYPE, &serde_json::to_vec(self).unwrap_or_else(|_| unreachable!("JSON and texts")))
     }
 
-    /// The request with both proofs: the token is at hand, and so is the new key.
+    /// The request with both proofs: the token is available, and so is the new key.
     ///
     /// ```
     /// use mesh_model::join::{Proven, Request};

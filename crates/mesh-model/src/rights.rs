@@ -81,7 +81,7 @@ impl Inbox<'_> {
 pub struct Group {
     /// Why, in a sentence; empty where the subjects say it themselves.
     pub why: &'static str,
-    /// Subjects as a server's configuration has them: with wildcards, and a queue group behind a space.
+    /// Subjects as a server's configuration has them: with wildcards, and a queue group after a space.
     pub subjects: Vec<String>,
 }
 

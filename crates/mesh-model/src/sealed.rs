@@ -103,7 +103,7 @@ pub struct Opened {
 pub enum NotOpened {
     /// It is sealed by another key than the one that counts.
     Sender,
-    /// It is sealed to another key than the one at hand.
+    /// It is sealed to another key than the one available.
     Recipient,
     /// It was changed, or its keys are not those that it names.
     Damaged,

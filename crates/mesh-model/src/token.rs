@@ -82,7 +82,7 @@ pub struct Token {
     pub mesh: MeshKey,
     /// The vault's public key.
     pub vault: SealingKey,
-    /// Proves that the token is at hand; the controller has its public half.
+    /// Proves that the token is available; the controller has its public half.
     pub key: Seed,
     /// Opens the bus, for a request to join and nothing else.
     pub joiner: Seed,

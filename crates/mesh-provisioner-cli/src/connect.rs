@@ -58,7 +58,7 @@ pub fn connect(flags: &Flags, environment: Environment<'_>, inbox: &Inbox<'_>) -
         }
         ConnectError::Unreachable(why) => {
             complain(&format!(
-                "the bus cannot be reached: {why}: look whether a nats-server runs there, or name another with --server"
+                "the bus cannot be reached: {why}: check whether a nats-server runs there, or name another with --server"
             ));
             Exit::Unavailable
         }
@@ -75,7 +75,7 @@ pub fn connect(flags: &Flags, environment: Environment<'_>, inbox: &Inbox<'_>) -
 fn refused(why: &str, config: &BusConfig) -> String {
     match config.auth {
         Auth::None => format!(
-            "the bus wants to know who asks, and no credentials were given: set NATS_USER and NATS_PASSWORD, or name a file with --creds or --nkey, or a context with --context ({why})"
+            "the bus requires credentials, and none were given: set NATS_USER and NATS_PASSWORD, or name a file with --creds or --nkey, or a context with --context ({why})"
         ),
         _ => format!("the bus does not let {} in: {why}", account(config)),
     }
@@ -118,7 +118,7 @@ pub fn explain(error: &CallError, what: &str, nobody: &str, role: &str) -> Exit 
         ),
         CallError::NoResponders => (nobody.to_owned(), Exit::Unavailable),
         CallError::Silent => (
-            "no response came in time: look at the load of the nats-server, and at the log of whoever answers there"
+            "no response came in time: check the load of the nats-server, and the log of the program that answers there"
                 .to_owned(),
             Exit::Unavailable,
         ),

@@ -1,7 +1,7 @@
 //! What the client remembers over a restart, in one file: before a hand-over that it is begun, and after it how it ended.
 //!
 //! Each state is one line, `<SHA-256 of the text, in hex> <text>`, appended and synced. The last whole line counts, so
-//! whatever a crash left of a line is as if it had not been written. A file that has grown is written anew with its last
+//! whatever a crash left of a line is as if it had not been written. A file that has grown is rewritten with its last
 //! line, and takes the place of the old one by rename.
 
 use mesh_model::digest::Digest;
@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 /// The file's name in the state folder.
 pub const FILE: &str = "journal";
 
-/// A file that is smaller is not written anew.
+/// A file that is smaller is not rewritten.
 const SMALL: u64 = 64 << 10;
 
-/// How many times the last line it may have before it is written anew.
+/// How many times the last line it may have before it is rewritten.
 const TIMES: u64 = 16;
 
-/// A larger file is none of ours.
+/// A larger file is not ours.
 const MAX_BYTES: u64 = 256 << 20;
 
 /// The open journal of one client.

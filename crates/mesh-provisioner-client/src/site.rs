@@ -142,7 +142,7 @@ impl Site {
         Ok(folder)
     }
 
-    /// Opens what is remembered. Without a readable one it begins anew: everything is handed over again, which changes
+    /// Opens what is remembered. Without a readable one it begins again: everything is handed over again, which changes
     /// nothing that is right. The words say what was wrong with it.
     pub fn journal(&self, salt: &str) -> io::Result<(Journal, Memory, Option<String>)> {
         let (journal, last) = Journal::open(&self.make_state()?)?;
@@ -167,7 +167,7 @@ impl Site {
         }
     }
 
-    /// Takes the lock by which one client serves a state; it is given back with the handle. `None`: another one has it.
+    /// Takes the lock by which one client serves a state; it is released with the handle. `None`: another one has it.
     pub fn lock(&self) -> io::Result<Option<File>> {
         let folder = self.state();
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;

@@ -1,6 +1,6 @@
 //! What ships beside the program, against the program: the manual page, the completions, the unit, the accounts.
 //!
-//! `MESH_WRITE_PAGES=1 cargo test -p mesh-provisioner-client --test packaging` writes pages and completions anew.
+//! `MESH_WRITE_PAGES=1 cargo test -p mesh-provisioner-client --test packaging` writes pages and completions again.
 
 use mesh_daemon::exit::Exit;
 use mesh_provisioner_client::cli::pages::pages;

@@ -114,7 +114,7 @@ struct Consumer {
     last: u64,
     /// The keys so far, until the list is complete.
     list: Option<BTreeSet<String>>,
-    /// How many deliveries were still to come behind the last one.
+    /// How many deliveries were still to come after the last one.
     pending: Option<u64>,
 }
 

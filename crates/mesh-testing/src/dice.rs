@@ -23,7 +23,7 @@ impl Dice {
         usize::try_from(self.roll() % end.max(1) as u64).unwrap()
     }
 
-    /// True in so many of a thousand cases.
+    /// True in this many of a thousand cases.
     pub fn chance(&mut self, per_mille: u32) -> bool {
         self.roll() % 1000 < u64::from(per_mille)
     }
@@ -32,7 +32,7 @@ impl Dice {
         &of[self.below(of.len())]
     }
 
-    /// A duration below so many milliseconds, in microseconds.
+    /// A duration below this many milliseconds, in microseconds.
     pub fn within(&mut self, milliseconds: u64) -> Duration {
         Duration::from_micros(self.roll() % (milliseconds * 1000).max(1))
     }

@@ -55,7 +55,7 @@ impl Operator {
         ))
     }
 
-    /// A user who may do everything in the mesh's account, until so many seconds from now.
+    /// A user who may do everything in the mesh's account, until this many seconds from now.
     pub fn user(&self, expires_in: Option<u64>) -> User {
         let key = KeyPair::new(KeyPairType::User);
         let nats = json!({

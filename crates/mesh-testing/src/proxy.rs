@@ -50,7 +50,7 @@ struct State {
 enum Cut {
     /// As soon as the seat has sent `needle` after the place `from` of what it sent, `then` bytes later.
     WhenSent { needle: Vec<u8>, from: usize, then: usize },
-    /// After so many bytes of the server.
+    /// After this many bytes of the server.
     After(usize),
 }
 
@@ -110,7 +110,7 @@ impl Proxy {
         self.shared.changed.notify_all();
     }
 
-    /// Lets so many more bytes of the server through, over all connections, and then closes every connection,
+    /// Lets this many more bytes of the server through, over all connections, and then closes every connection,
     /// once. [`Proxy::wait_cut`] waits for it.
     pub fn cut_after(&self, bytes_from_server: usize) {
         self.shared.lock().cut = Some(Cut::After(bytes_from_server));
@@ -162,7 +162,7 @@ impl Proxy {
         self.wait("a connection to the proxy", within, |state| state.accepted > before);
     }
 
-    /// Forwards about so many bytes at a time, as a network does.
+    /// Forwards about this many bytes at a time, as a network does.
     pub fn split(&self, piece: usize) {
         self.shared.piece.store(piece, Ordering::Relaxed);
     }

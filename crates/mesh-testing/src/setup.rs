@@ -49,7 +49,7 @@ impl Setup {
         Self { text: text.to_owned(), env: Vec::new(), trace: false }
     }
 
-    /// Puts `with` in the place of `what`; panics if it is not there, so that no test changes nothing.
+    /// Puts `with` instead of `what`; panics if it is not there, so that no test changes nothing.
     #[track_caller]
     #[must_use]
     pub fn replace(mut self, what: &str, with: &str) -> Self {

@@ -52,7 +52,7 @@ impl Standing {
     }
 }
 
-/// How many of the newest writes are kept at hand.
+/// How many of the newest writes are kept in memory.
 const NEWEST: usize = 8;
 
 /// A cached key.

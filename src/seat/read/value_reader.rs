@@ -279,7 +279,7 @@ impl ValueReader {
     }
 }
 
-/// Whether the bus can be asked for `key`: one that is not UTF-8 reaches us with U+FFFD in the place of its bytes, and
+/// Whether the bus can be asked for `key`: one that is not UTF-8 reaches us with U+FFFD instead of its bytes, and
 /// one that reads as a pattern brings other keys' messages.
 pub(in crate::seat) fn is_nameable(key: &str) -> bool {
     !key.contains(char::REPLACEMENT_CHARACTER) && !subject::is_pattern(key)

@@ -70,7 +70,7 @@ fn writes_between_pages_lose_and_repeat_no_older_key() {
             given.extend(page.keys());
             let Some(next) = page.next() else { break };
             after = next.to_owned();
-            // Before the place and behind it: one goes, one comes back, one is new, one is written over.
+            // Before the place and after it: one goes, one comes back, one is new, one is written over.
             for _ in 0..5 {
                 tester.kv_delete(NEEDS, passing.next().expect("a cycle has no end"));
                 tester.kv_put(NEEDS, passing.next().expect("a cycle has no end"), "2");

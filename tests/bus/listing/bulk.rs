@@ -129,7 +129,7 @@ fn no_entry_costs_a_connection_or_a_read_in_bulk() {
     );
 }
 
-/// Asserts that it makes no difference for the answers, which have more than so many entries, how the buckets are read.
+/// Asserts that it makes no difference for the answers, which have more than this many entries, how the buckets are read.
 fn same_answers(fill: impl Fn(&Client), more_than: usize) {
     let mut server = Server::start();
     mesh::init(&server);

@@ -62,7 +62,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits for so many beats, and gives all that was heard meanwhile.
+    /// Waits for this many beats, and gives all that was heard meanwhile.
     #[track_caller]
     fn hear_beats(&self, count: usize) -> Vec<String> {
         (0..count).flat_map(|_| self.hear_until("WATCHDOG=1", PATIENCE)).collect()

@@ -253,7 +253,7 @@ impl Row {
 
     fn keep_later(&mut self, field: &'static str, time: &str) {
         let latest = self.times.entry(field).or_default();
-        // Without the letter behind it the fraction is compared digit by digit.
+        // Without the letter after it the fraction is compared digit by digit.
         if latest.trim_end_matches('Z') < time.trim_end_matches('Z') {
             time.clone_into(latest);
         }

@@ -26,7 +26,7 @@ pub(super) enum Happening {
     Backup,
     /// A bucket becomes what it was when it was copied, or it is empty.
     Restore,
-    /// The registry is purged, or made anew.
+    /// The registry is purged, or made again.
     Purge(bool),
     /// The newest write of a bucket goes.
     NewestExpires,

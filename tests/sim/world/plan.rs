@@ -33,7 +33,7 @@ impl World<'_> {
                 let longer = *self.dice.pick(&[0, 0, 100]);
                 for number in 0..400 + self.dice.below(900) {
                     let key = Key::numbered(bucket, &mut self.dice, number, longer);
-                    // One that is not kept has those behind it read again, too.
+                    // One that is not kept has those after it read again, too.
                     let (value, headers) = if self.dice.chance(20) {
                         any_value(&mut self.dice, 0)
                     } else {
@@ -112,7 +112,7 @@ impl World<'_> {
     pub(super) fn node_write(&mut self) -> Ask {
         let bucket = *self.dice.pick(&[Bucket::Needs, Bucket::Needs, Bucket::Applied, Bucket::Collect]);
         let key = Key::any(bucket, &mut self.dice, self.faults.ugly_keys);
-        // Often it is a key that was there before, and most often one that was written of late.
+        // Often it is a key that was there before, and most often one that was written recently.
         let versions = &self.bus.stream(bucket).versions;
         let back = match self.dice.below(4) {
             0 => self.dice.below(versions.len()),

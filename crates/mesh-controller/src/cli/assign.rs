@@ -51,7 +51,7 @@ pub(super) struct Unassign {
 
 fn words(node: &str, modules: &[String]) -> Result<String, mesh_daemon::exit::Exit> {
     if modules.is_empty() {
-        mesh_daemon::output::complain("which modules? name one or more behind the node");
+        mesh_daemon::output::complain("which modules? name one or more after the node");
         return Err(mesh_daemon::exit::Exit::Usage);
     }
     Ok(format!("{node} {}", modules.join(" ")))

@@ -55,7 +55,7 @@ pub(super) fn connect(flags: &Flags, environment: Environment<'_>) -> Result<Cli
         }
         ConnectError::Unreachable(why) => {
             complain(&format!(
-                "the bus cannot be reached: {why}: look whether a nats-server runs there, or name another with --server"
+                "the bus cannot be reached: {why}: check whether a nats-server runs there, or name another with --server"
             ));
             Exit::Unavailable
         }
@@ -74,7 +74,7 @@ pub(super) fn explain(error: &CallError, what: &str, nobody: &str) -> Exit {
         }
         CallError::NoResponders => (nobody.to_owned(), Exit::Unavailable),
         CallError::Silent => (
-            "no answer came in time: look at the load of the nats-server, and at the log of whoever answers there".into(),
+            "no answer came in time: check the load of the nats-server, and the log of the program that answers there".into(),
             Exit::Unavailable,
         ),
         CallError::Lost(why) => (format!("the connection broke: {why}: try again"), Exit::Unavailable),

@@ -20,7 +20,7 @@ connecting! {
     #[argh(
         subcommand,
         name = "init",
-        note = "Buckets that are there are left as they are; how they differ is said. With --vault nothing of the bus is\ntouched: the key goes into the store. Exit status: 0 done; 1 the bus refuses; 69 the bus cannot be reached;\n77 denied.",
+        note = "Existing buckets are left as they are, and differences are reported. With --vault nothing on the bus is\nchanged: the key goes into the store. Exit status: 0 done; 1 the bus refuses; 69 the bus cannot be reached;\n77 denied.",
         example = "{command_name} --nkey administrator.nk --replicas 3",
         example = "{command_name} --vault XABC…"
     )]

@@ -193,7 +193,7 @@ fn ask<T: serde::de::DeserializeOwned>(
     let signer = identity::open(store).or_end()?;
     let body = signer.sign(PayloadType::VaultRequest, request).or_end()?.to_bytes();
     let subject = format!("mesh-vault.{}", request.verb);
-    let nobody = "the vault does not answer: look whether mesh-vault serve runs";
+    let nobody = "the vault does not answer: check whether mesh-vault serve runs";
     let answer = client
         .call(&subject, Vec::new(), body, CALL_TIMEOUT)
         .map_err(|error| explain(&error, &subject, nobody))?;
@@ -454,7 +454,7 @@ impl Recover {
         };
         let opened = copy.sealed.open(&key, copy.sealed.sender(), &label).map_err(|why| {
             fail(format!(
-                "{place}: {why}: it is sealed to {}, and the key at hand is {}: take the key that was set when it was made",
+                "{place}: {why}: it is sealed to {}, and the key given is {}: take the key that was set when it was made",
                 copy.sealed.recipient(),
                 key.public_key()
             ))

@@ -105,7 +105,11 @@ fn joiners(signer: &Signer, at: Moment) -> [String; 3] {
 /// Refuses a machine that gives the joiner's key as its own: a key that stands twice keeps the server from taking any.
 fn expect_own_key(request: Proven, joiners: &[String]) -> Result<Proven, Refusal> {
     if joiners.iter().any(|joiner| joiner == request.bus().as_str()) {
-        return Err(Refusal::new(409, "conflict", "this is the key of whoever joins: make one of your own"));
+        return Err(Refusal::new(
+            409,
+            "conflict",
+            "this key belongs to the account that joins: make a key of your own",
+        ));
     }
     Ok(request)
 }

@@ -90,7 +90,7 @@ fn expect_node(store: &Store, wanted: &Wanted<'_>) -> Result<bool, Error> {
     let known = nodes::expect(store.inventory(), node)?;
     if wanted.adopted && !known.adopted {
         return Err(Error::Refused(format!(
-            "--adopted goes with --new: what holds for {node} is said with node set {node}"
+            "--adopted goes with --new: {node} exists, change it with node set {node}"
         )));
     }
     Ok(known.adopted)

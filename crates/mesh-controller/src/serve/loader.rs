@@ -74,7 +74,7 @@ impl Loader {
         }
     }
 
-    /// A store that was lost and made anew, or came out of a backup, would lock out whom it does not know. It takes a
+    /// A store that was lost and made again, or came out of a backup, would lock out whom it does not know. It takes a
     /// person to say that this is wanted.
     fn expect_harmless(&self, there: Option<&str>, users: &UsersFile) -> Result<(), String> {
         let file = self.file.display();

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 pub use status::Status;
 
-/// The bucket of reports, which is followed behind the controller's own.
+/// The bucket of reports, which is followed after the controller's own.
 const REPORTS: &str = "mesh-controller_reports";
 
 /// How often the lease is renewed.

@@ -1,6 +1,6 @@
 //! The controller's own buckets: what they are to hold, what they hold, and what is to be written next.
 //!
-//! Assignments and settings of a node are written before its declaration, and deleted behind it. A value is written only
+//! Assignments and settings of a node are written before its declaration, and deleted after it. A value is written only
 //! over the revision that was read. What somebody else changed is put back; a key that the store never knew is left.
 
 use crate::serve::task::{Place, Value};
@@ -252,7 +252,7 @@ impl Mirror {
                         !deletes && matches!(bucket, Bucket::Assignments | Bucket::Settings)
                     })
             }
-            // What a declaration still names is deleted behind the next one.
+            // What a declaration still names is deleted after the next one.
             Bucket::Assignments | Bucket::Settings => {
                 !deletes
                     || (self.listed.contains(&Bucket::Declarations)

@@ -1,4 +1,4 @@
-//! Reports of nodes on their way to the store: of each node the newest, and of all together only so many bytes.
+//! Reports of nodes on their way to the store: of each node the newest, and of all together only this many bytes.
 
 use crate::serve::task::Report;
 use mesh_model::digest::Digest;

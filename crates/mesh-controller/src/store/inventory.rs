@@ -221,7 +221,7 @@ pub fn ports_of(connection: &Connection, node: &str) -> Result<BTreeSet<u16>, Er
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Keeps a port. One that the module had under that name is given back.
+/// Keeps a port. One that the module had under that name is released.
 pub fn keep_port(
     change: &Change<'_>,
     node: &str,

@@ -76,7 +76,7 @@ pub fn add(
     has_left(change, name)
 }
 
-/// Writes a node's record anew.
+/// Rewrites a node's record.
 pub fn set(change: &Change<'_>, node: &Node) -> Result<(), Error> {
     change.execute(
         "UPDATE nodes SET adopted = ?2, address = ?3, zone = ?4, act = ?5 WHERE name = ?1",

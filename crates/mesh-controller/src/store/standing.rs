@@ -18,7 +18,7 @@ pub fn get(inventory: &Connection, name: &str) -> Result<Option<Vec<u8>>, Error>
     Ok(inventory.query_row(sql, [name], |row| row.get(0)).optional()?)
 }
 
-/// Keeps it under that name, in the place of every other.
+/// Keeps it under that name, instead of every other.
 pub fn put(inventory: &Connection, name: &str, body: &[u8]) -> Result<(), Error> {
     inventory.execute(
         "INSERT INTO standing (one, name, body) VALUES (1, ?1, ?2)

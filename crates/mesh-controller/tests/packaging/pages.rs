@@ -1,6 +1,6 @@
 //! The manual page and the completions that ship are those of the table of commands.
 //!
-//! `MESH_WRITE_PAGES=1 cargo test -p mesh-controller --test packaging` writes them anew.
+//! `MESH_WRITE_PAGES=1 cargo test -p mesh-controller --test packaging` writes them again.
 
 use mesh_controller::cli::pages::pages;
 use std::path::Path;

@@ -423,7 +423,7 @@ fn times(times: u64) -> String {
     if times == 1 { "once".to_owned() } else { format!("{times} times") }
 }
 
-/// How long to wait after so many failures.
+/// How long to wait after this many failures.
 fn wait_s(times: u64) -> u64 {
     let doubled =
         u32::try_from(times.saturating_sub(1)).ok().and_then(|times| FIRST_WAIT_S.checked_shl(times.min(20)));

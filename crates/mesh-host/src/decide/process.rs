@@ -80,7 +80,7 @@ fn recorded<'a>(view: &View<'a>) -> Option<Recorded<'a>> {
     }
 }
 
-/// Why it has to be started anew for its own files.
+/// Why it has to be started again for its own files.
 fn restart(
     unit: &Digest,
     env: Option<&Digest>,

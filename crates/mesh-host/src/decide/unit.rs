@@ -141,7 +141,7 @@ fn boot(wanted: &Wanted<'_>, fact: &UnitFact, view: &View<'_>) -> Result<Option<
     if did(view, |step| matches!(step, ServiceStep::Boot { .. })) {
         let asked = if enabled { "enabled" } else { "disabled" };
         let text = if renew {
-            format!("{unit} was enabled anew, and its links are still others than its file says")
+            format!("{unit} was enabled again, and its links still differ from its file")
         } else {
             format!("{unit} was asked to be {asked} and is {}", fact.boot)
         };
@@ -228,7 +228,7 @@ pub(super) fn details(wanted: &Wanted<'_>, view: &View<'_>) -> Vec<String> {
         let Step::Service(step) = step else { continue };
         details.push(match step {
             ServiceStep::ReadAgain => "unit files read again".to_owned(),
-            ServiceStep::Boot { to: BootStep::Renew, .. } => "enabled anew, as its file says now".to_owned(),
+            ServiceStep::Boot { to: BootStep::Renew, .. } => "enabled again, as its file says now".to_owned(),
             ServiceStep::Boot { to, .. } => {
                 let from = if before.boot.is_empty() { "absent" } else { &before.boot };
                 let to = if *to == BootStep::Enable { "enabled" } else { "disabled" };

@@ -116,7 +116,7 @@ impl super::Document for Document {
 }
 
 impl Document {
-    /// Adds a section at the end; returns the line behind its head.
+    /// Adds a section at the end; returns the line after its head.
     fn append(&mut self, section: &str) -> usize {
         if self.0.last().is_some_and(|last| !last.trim().is_empty()) {
             self.0.push(String::new());

@@ -224,7 +224,7 @@ impl Runtime {
                 let env = match (shape.env, tools.contents.get(id)) {
                     (true, Some(content)) => Some(args::EnvFile::write(folder, name, content)?),
                     (true, None) => {
-                        let text = "its environment is not at hand; report this as a bug".to_owned();
+                        let text = "its environment is not available; report this as a bug".to_owned();
                         return Err(Failure::Failed(text));
                     }
                     (false, _) => None,

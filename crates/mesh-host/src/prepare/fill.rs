@@ -81,7 +81,7 @@ pub(super) fn module(module: Module, key: &DigestKey) -> Result<Vec<Filled>, Ear
 }
 
 fn is_needed(declared: &Declared, key: &str) -> bool {
-    // Signed values are at hand whether they are needed or not; they are not given from outside.
+    // Signed values are available whether they are needed or not; they are not given from outside.
     let from_outside = ["secret:", "consumers:", "bound:"].iter().any(|kind| key.starts_with(kind));
     // A credential's value is the whole of it; what is declared are its members.
     !from_outside || declared.has(key) || declared.has(&format!("{key}.user"))

@@ -71,7 +71,7 @@ fn argument(word: &str) -> String {
     quoted
 }
 
-/// A value of an environment file for systemd: in double quotes, with what has a meaning there behind a backslash.
+/// A value of an environment file for systemd: in double quotes, with a backslash before what has a meaning there.
 pub(crate) fn quoted(value: &[u8]) -> Zeroizing<Vec<u8>> {
     let mut quoted = Zeroizing::new(Vec::with_capacity(2 * value.len() + 2));
     quoted.push(b'"');

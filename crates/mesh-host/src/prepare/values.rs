@@ -1,4 +1,4 @@
-//! The values at hand for one module, by `kind:name`.
+//! The available values for one module, by `kind:name`.
 
 use mesh_model::json::Json;
 use mesh_model::placeholder::Value;
@@ -36,7 +36,7 @@ pub struct Given<'v> {
     pub secret: bool,
 }
 
-/// The values at hand for one module.
+/// The available values for one module.
 #[derive(Default)]
 pub struct Values {
     /// By `kind:name`, the name without a dotted path.

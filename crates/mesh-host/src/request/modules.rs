@@ -1,4 +1,4 @@
-//! The modules of a declaration with the values at hand: signed ones from the signed bytes, the others from the request.
+//! The modules of a declaration with the available values: signed ones from the signed bytes, the others from the request.
 
 use super::collections::{contributions, is_collection, value};
 use crate::prepare::{Held, Module, NotReady, SecretJson, Values};
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 pub struct Modules {
     /// Those that can be prepared.
     pub modules: Vec<Module>,
-    /// Those among the missing whose assignment is at hand, without their values from outside.
+    /// Those among the missing whose assignment is available, without their values from outside.
     pub unfilled: Vec<Module>,
     /// Those that cannot, and why.
     pub missing: BTreeMap<Origin, NotReady>,
@@ -79,7 +79,7 @@ pub fn modules(
             Err(why) => drop(found.missing.insert(origin, why)),
         }
     }
-    // A collection is whole only if all contributors are at hand.
+    // A collection is whole only if all contributors are available.
     let incomplete = found.missing.keys().next().map(|origin| origin.name().to_owned());
     let mut all = Vec::new();
     for Fitting { origin, assignment, signed } in &fitting {

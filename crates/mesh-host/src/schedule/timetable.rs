@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use mesh_model::resource::Schedule;
 use std::collections::BTreeMap;
 
-/// How far the clock may go back before everything is planned anew: no run is missed or doubled by a small correction.
+/// How far the clock may go back before everything is planned again: no run is missed or doubled by a small correction.
 const BACK: SignedDuration = SignedDuration::from_hours(1);
 
 /// One scheduled container.
@@ -171,7 +171,7 @@ mod tests {
         let back = at("11-20T08:30:00");
         assert_eq!(timetable.due(back), []);
         assert_eq!(timetable.next(), Some(at("11-20T09:00:00")));
-        // A small correction plans nothing anew.
+        // A small correction plans nothing again.
         assert_eq!(timetable.due(at("11-20T09:00:00")), start());
         timetable.ended("backup");
         assert_eq!(timetable.due(at("11-20T09:00:00") - SignedDuration::from_mins(5)), []);

@@ -103,7 +103,7 @@ fn original(memory: &Memory, id: &str) -> Option<(String, crate::record::Origina
     memory.originals.get(path).map(|original| (path.to_owned(), original.clone()))
 }
 
-/// The client has reached the bus anew since this sequence was applied, so what could have cut it off stays.
+/// The client has reached the bus again since this sequence was applied, so what could have cut it off stays.
 pub fn confirm(site: &Site, sequence: u64) -> Result<(), Trouble> {
     let accepted = super::memory(site)?.accepted.map_or(0, |accepted| accepted.sequence);
     if sequence > accepted {

@@ -55,7 +55,7 @@ pub enum BootStep {
     Enable,
     /// It does not.
     Disable,
-    /// Its links are made anew, as its file says now.
+    /// Its links are made again, as its file says now.
     Renew,
 }
 

@@ -188,7 +188,7 @@ fn h49_what_an_exchange_left_is_finished_or_taken_back() {
     let (next, prev) = (format!("{name}.next"), format!("{name}.prev"));
     let (one, two) = (container(&lab, "web", SLEEP), container(&lab, "web", r#""args":["sleep","1001"]"#));
     lab.one(&one);
-    // Cut off after the old one went aside: the old one comes back, and is exchanged anew.
+    // Cut off after the old one went aside: the old one comes back, and is exchanged again.
     ask(&["stop", "--time", "1", &name]);
     ask(&["rename", &name, &prev]);
     is(&lab.one(&two), Word::Updated, "");

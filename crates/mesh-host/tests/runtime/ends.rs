@@ -100,7 +100,7 @@ fn the_daemon_runs_what_is_due() {
         lab.path("out")
     );
     is(&lab.one(&declared), Word::Created, "");
-    // The program itself, with the state of this test in the place of the machine's.
+    // The program itself, with the state of this test instead of the machine's.
     let script = format!(
         "mkdir -p /var/lib/mesh-host /run/mesh-host && mount --bind {0}/var/lib/mesh-host /var/lib/mesh-host && \
          mount --bind {0}/run/mesh-host /run/mesh-host && exec {1} serve",

@@ -107,7 +107,7 @@ impl Manifest {
     }
 }
 
-/// What looks like a placeholder in the text of a manifest and is none, by line and column of that text.
+/// What looks like a placeholder in the text of a manifest but is not one, by line and column of that text.
 pub fn look_alikes(text: &str, manifest: &Manifest) -> Vec<Finding> {
     let mut findings = lint(text, &manifest.declared());
     findings.retain(|finding| matches!(finding.seen, Seen::LooksLike(_)));

@@ -27,7 +27,7 @@ pub enum Seen {
     Escaped,
     /// Text, and nothing of ours: `${HOME}`.
     Literal,
-    /// Text that looks like a placeholder, and why it is none.
+    /// Text that looks like a placeholder, and why it is not one.
     LooksLike(String),
 }
 

@@ -210,7 +210,7 @@ fn broken(keyword: &str, rule: &Json, value: &Json) -> Option<String> {
         "const" => (!same(rule, value)).then(|| format!("is not {rule}")),
         "enum" => {
             let right = matches!(rule, Json::List(values) if values.iter().any(|known| same(known, value)));
-            (!right).then(|| format!("is none of {rule}"))
+            (!right).then(|| format!("is not one of {rule}"))
         }
         "minimum" => compared(|found, limit| found < limit, "less than"),
         "maximum" => compared(|found, limit| found > limit, "more than"),

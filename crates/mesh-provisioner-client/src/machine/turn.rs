@@ -70,7 +70,7 @@ impl Client {
         let now = self.now;
         for mirror in 0..self.mirrors.len() {
             let [needs, applied, _] = &mut self.mirrors;
-            // What is applied is written behind the needs of its module.
+            // What is applied is written after the needs of its module.
             if mirror == 1 && !needs.has_idled() && !self.wrote {
                 continue;
             }
@@ -95,7 +95,7 @@ impl Client {
         self.wrote |= mirror > 0;
         match self.mirrors[mirror].written(key, body, self.now) {
             Ok(true) if mirror == 0 => {
-                // What is applied is written again behind each write of a need, once the module stands.
+                // What is applied is written again after each write of a need, once the module stands.
                 let module = key.split('.').nth(1).and_then(|token| name::decode(token).ok());
                 if let Some(module) = module
                     && self.stands_as_applied(&module)

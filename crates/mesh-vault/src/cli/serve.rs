@@ -31,7 +31,7 @@ connecting! {
         #[argh(option, arg_name = "folder")]
         store: Option<PathBuf>,
 
-        /// make secrets anew that were handed out and that the store has no more
+        /// make again the secrets that were handed out and that the store no longer has
         #[argh(switch)]
         remake: bool,
 

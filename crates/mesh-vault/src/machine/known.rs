@@ -21,7 +21,7 @@ use mesh_service::follow::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many modules of a node that are not declared may say what they have applied: a node writes there what it likes,
-/// and a declaration may come behind what it declares.
+/// and a declaration may come after what it declares.
 pub const MOST_UNDECLARED: usize = 64;
 
 /// How many secrets a module may say that it has applied, and how long their names may be in all, in bytes. An assignment
@@ -236,7 +236,7 @@ impl Known {
                 gone.into_iter().map(|(node, module)| Change::Applied(node, module)).collect()
             }
             Bucket::Revisions => {
-                // The bucket was emptied or made anew. A key that was deleted has a marker, whose sequence is known.
+                // The bucket was emptied or made again. A key that was deleted has a marker, whose sequence is known.
                 let is_gone = |(place, published): &(&Place, &Published)| {
                     published.revision.is_some() && !keys.contains(&place.key())
                 };

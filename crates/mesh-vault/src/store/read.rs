@@ -80,7 +80,7 @@ impl Store {
         text.parse().map_err(|why| Failure::Store(format!("the copy of {place}, revision {revision}, {why}")))
     }
 
-    /// A page of recovery copies behind `after`, of up to `bytes`, but one at least; and where the next begins.
+    /// A page of recovery copies after `after`, of up to `bytes`, but one at least; and where the next begins.
     pub fn recovery_copies(
         &self,
         mesh: &str,

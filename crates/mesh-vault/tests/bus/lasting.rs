@@ -72,7 +72,7 @@ fn a_lost_store_makes_nothing_that_was_handed_out_unless_it_is_told_to() {
 
     bench.start(&["--remake"]);
     bench.wait_ready();
-    until("the vault to make it anew", PATIENCE, || {
+    until("the vault to make it again", PATIENCE, || {
         let message = bench.secret(&attic, "attic", "web", "key");
         let answer: mesh_model::vault_api::SecretAnswer =
             serde_json::from_slice(&message.body).map_err(|_| message.text())?;

@@ -172,7 +172,7 @@ fn what_undeclared_modules_have_applied_is_kept_within_a_bound() {
     bench.put(Bucket::Applied, "cellar.web", Some(applied(&json!({"a": 4})))).unwrap();
     assert_eq!(bench.known.applied("cellar", "web", "a"), 4);
 
-    // The declaration may come behind it: then everything is read again, once.
+    // The declaration may come after it: then everything is read again, once.
     bench.controller.assign("attic", "web", &json!([made("a", "hex")]));
     let declaration = bench.controller.declare("attic");
     let change = bench.entry(Bucket::Declarations, "attic", Some(declaration)).unwrap();

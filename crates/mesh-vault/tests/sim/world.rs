@@ -127,7 +127,7 @@ impl World {
         self.put("mesh-controller_declarations", node, &declaration);
     }
 
-    /// Starts the program anew; what it had in memory is gone.
+    /// Starts the program again; what it had in memory is gone.
     pub(crate) fn restart(&mut self) {
         self.vault = None;
         self.disconnect();
@@ -379,7 +379,7 @@ impl World {
                     self.join(node);
                 }
                 15 => {
-                    // Somebody writes what is none of ours, and deletes nothing.
+                    // Somebody writes what is not ours, and deletes nothing.
                     let junk = self.dice.roll().to_string().into_bytes();
                     self.put("mesh-controller_declarations", "attic", &junk);
                     let declaration = self.controller.declare("attic");

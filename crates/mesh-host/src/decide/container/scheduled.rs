@@ -100,7 +100,7 @@ impl Case<'_> {
                 "what its runs need had been changed on the machine",
             ),
             Some(record) => {
-                Verdict::new(Outcome::Updated, "installed anew").moved(material::label(&record.digest), to)
+                Verdict::new(Outcome::Updated, "installed again").moved(material::label(&record.digest), to)
             }
         }
     }

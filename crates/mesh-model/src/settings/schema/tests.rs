@@ -50,7 +50,7 @@ fn what_is_wrong_in_a_schema_is_told_with_its_place() {
     assert_eq!(problems(rules, r#"{"pool":1,"tags":["a","b","c"]}"#), ["tags: has 3 items, the bound is 2"]);
     assert_eq!(
         problems(rules, r#"{"pool":1,"mode":"b","flag":1}"#),
-        ["mode: is none of [\"a\",1]", "flag: is not true"]
+        ["mode: is not one of [\"a\",1]", "flag: is not true"]
     );
 }
 
