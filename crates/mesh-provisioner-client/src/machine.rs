@@ -159,6 +159,7 @@ struct Change {
 
 /// The client.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they have nothing to do with each other")]
 pub struct Client {
     settings: Settings,
     token: String,

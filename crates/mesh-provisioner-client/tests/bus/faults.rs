@@ -81,10 +81,10 @@ fn host(node: &Node, mesh: &Mesh, does: &Arc<Mutex<Does>>) {
             }
             let mut lines = Vec::new();
             match does {
-                Does::HangUp => {}
+                Does::HangUp | Does::Apply => {}
                 Does::Nonsense => lines.extend(b"\x00\xff{\n"),
                 Does::Refuse => {
-                    lines.extend(b"{\"error\":{\"code\":500,\"message\":\"the disk is full\"}}\n")
+                    lines.extend(b"{\"error\":{\"code\":500,\"message\":\"the disk is full\"}}\n");
                 }
                 Does::FailAtLength => {
                     let text = r#"{"module":"notes","id":"notes.run","type":"action","target":"/bin/false","word":"failed","ms":1}"#;
@@ -96,7 +96,6 @@ fn host(node: &Node, mesh: &Mesh, does: &Arc<Mutex<Does>>) {
                     lines.extend(serde_json::to_vec(&Line::Outcome(Box::new(outcome))).unwrap());
                     lines.push(b'\n');
                 }
-                Does::Apply => {}
             }
             if matches!(does, Does::FailAtLength | Does::Apply) {
                 let reported = Line::Report(Reported::Report(Box::new(report)));

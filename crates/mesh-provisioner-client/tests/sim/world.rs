@@ -96,6 +96,7 @@ pub struct Content {
     pub values: String,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each switches something else")]
 pub struct World {
     /// The node's name.
     pub name: String,
@@ -383,9 +384,9 @@ impl World {
     fn tell(&mut self, event: Event<Own>) {
         let Some((client, began)) = &mut self.client else { return };
         let since = self.now.saturating_sub(*began);
-        let begun = Instant::now();
+        let clock = Instant::now();
         let actions = client.handle(event, since);
-        self.worked += begun.elapsed();
+        self.worked += clock.elapsed();
         for action in actions {
             match action {
                 Action::Connect => {

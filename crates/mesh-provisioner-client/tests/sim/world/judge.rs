@@ -13,7 +13,7 @@ impl World {
     /// What the client's status file would say.
     pub fn status(&self) -> Value {
         let (client, began) = self.client.as_ref().unwrap();
-        serde_json::to_value(client.status(self.now - *began)).unwrap()
+        serde_json::to_value(client.status(self.now.saturating_sub(*began))).unwrap()
     }
 
     /// How much the client remembers in memory, as text, in bytes.
