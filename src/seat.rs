@@ -16,6 +16,7 @@ mod health_report;
 mod in_flight;
 pub mod limits;
 mod link_state;
+mod long_reads;
 mod peers;
 mod queries;
 mod query;
@@ -38,6 +39,7 @@ use in_flight::{InFlight, Owner};
 use limits::FAREWELL;
 use link_state::LinkState;
 use log::Level;
+use long_reads::LongReads;
 use mesh_model::provisioner::{INBOX, VERB};
 use mesh_provisioner_api::PROVISIONING;
 use mesh_provisioner_api::failure::{Cause, Refusal};
@@ -83,6 +85,7 @@ pub struct Seat {
     subscriptions_over_limit: usize,
     in_flight: InFlight,
     bulk_pauses: BulkPauses,
+    long_reads: LongReads,
     queries: Queries,
     pass: Pass,
     checks: StreamChecks,
@@ -113,6 +116,7 @@ impl Seat {
             subscriptions_over_limit: 0,
             in_flight: InFlight::default(),
             bulk_pauses: BulkPauses::default(),
+            long_reads: LongReads::default(),
             queries: Queries::default(),
             pass: Pass::new(settings.every),
             checks: StreamChecks::new(settings.check_every),

@@ -36,18 +36,23 @@ pub(super) enum Cost {
     Single,
     /// A value of this bucket, with the expected size of the reply in bytes.
     Value { bucket: Bucket, bytes: usize },
-    /// One message of up to megabytes: few may be in flight.
-    Listing,
+    /// One message of up to megabytes, the keys of this bucket or of one node in it: few may be in flight.
+    Listing { bucket: Bucket, of_node: bool },
     /// Many messages of this bucket: few may be in flight.
     Batch(Bucket),
 }
 
 impl Cost {
+    /// Whether it lists keys.
+    pub(super) const fn is_list(self) -> bool {
+        matches!(self, Cost::Listing { .. })
+    }
+
     /// The bucket of a bulk read.
     pub(super) const fn in_bulk(self) -> Option<Bucket> {
         match self {
             Cost::Batch(bucket) => Some(bucket),
-            Cost::Single | Cost::Value { .. } | Cost::Listing => None,
+            Cost::Single | Cost::Value { .. } | Cost::Listing { .. } => None,
         }
     }
 }

@@ -80,6 +80,7 @@ impl Seat {
         // After a connection that served, the next one is made at once.
         let wait = if attempts == 0 { Duration::ZERO } else { RECONNECT.after(attempts, self.jitter()) };
         self.link = LinkState::Down { retry: now + wait, attempts, why };
+        self.note_long_reads(self.in_flight.costs(None, now), now);
         self.abandon_calls();
     }
 

@@ -117,6 +117,8 @@ impl Seat {
                 page_bytes,
                 seat: self.settings.identity.clone(),
                 bulk: self.may_read_in_bulk(now),
+                part_bytes: self.long_reads.part_bytes(now),
+                unlisted: self.long_reads.unlisted(now),
                 max_keys_one_by_one: self.settings.max_keys_one_by_one,
                 store: self.queries.store(),
                 value_bytes: self.in_flight.value_bytes().clone(),
@@ -159,6 +161,17 @@ impl Seat {
     fn may_read_in_bulk(&self, now: Duration) -> BTreeSet<Bucket> {
         let never = self.settings.max_keys_one_by_one == usize::MAX;
         self.bulk_pauses.others(now).filter(|_| !never).collect()
+    }
+
+    /// These calls brought nothing: the connection ended, or they took too long. Long ones are replaced by others.
+    pub(super) fn note_long_reads(&mut self, calls: impl IntoIterator<Item = Cost>, now: Duration) {
+        for bucket in self.long_reads.failed(calls, now) {
+            let minutes = BULK_PAUSE.as_secs() / 60;
+            let text = format!(
+                "the keys of bucket {bucket} are not listed for {minutes} min, but read one after the other: the connection ended under their list, or did not bring it in time; if this recurs, raise max_pending in the nats-server configuration, or look at the line to the nats-server"
+            );
+            self.notice(Level::Warn, Topic::Bulk, &format!("list {bucket}"), &text, now);
+        }
     }
 
     /// A bulk read failed: the bucket is read key by key for a while.

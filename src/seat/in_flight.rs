@@ -58,7 +58,7 @@ impl InFlight {
     /// Records a call and returns its number.
     pub(super) fn add(&mut self, sent: Sent) -> u64 {
         self.last_number += 1;
-        self.listings += usize::from(sent.cost == Cost::Listing);
+        self.listings += usize::from(sent.cost.is_list());
         self.batches += usize::from(sent.cost.in_bulk().is_some());
         self.large_bytes += large_bytes(sent.cost);
         *self.outstanding.entry(sent.owner).or_default() += 1;
@@ -72,7 +72,7 @@ impl InFlight {
         assert!(self.by_number.len() <= MAX_IN_FLIGHT, "too many calls in flight");
         assert!(self.listings <= MAX_LISTINGS, "too many listings");
         assert!(self.batches <= MAX_BATCHES, "too many batches");
-        assert_eq!(self.listings, sent().filter(|sent| sent.cost == Cost::Listing).count());
+        assert_eq!(self.listings, sent().filter(|sent| sent.cost.is_list()).count());
         assert_eq!(self.batches, sent().filter(|sent| sent.cost.in_bulk().is_some()).count());
         assert_eq!(self.large_bytes, sent().map(|sent| large_bytes(sent.cost)).sum::<usize>());
         assert_eq!(self.by_number.len(), self.outstanding.values().sum::<usize>());
@@ -131,6 +131,12 @@ impl InFlight {
         Some((owner, tag, cost))
     }
 
+    /// The costs of the calls in flight that were sent before `before`, of `owner` or of all.
+    pub(super) fn costs(&self, owner: Option<Owner>, before: Duration) -> Vec<Cost> {
+        let is_meant = |sent: &&Sent| owner.is_none_or(|owner| sent.owner == owner) && sent.since <= before;
+        self.by_number.values().filter(is_meant).map(|sent| sent.cost).collect()
+    }
+
     /// Whether `number` is a bulk call in flight.
     pub(super) fn is_batch(&self, number: u64) -> bool {
         self.by_number.get(&number).is_some_and(|sent| sent.cost.in_bulk().is_some())
@@ -178,7 +184,7 @@ impl InFlight {
 
     fn remove(&mut self, number: u64) -> Option<Sent> {
         let sent = self.by_number.remove(&number)?;
-        self.listings -= usize::from(sent.cost == Cost::Listing);
+        self.listings -= usize::from(sent.cost.is_list());
         self.batches -= usize::from(sent.cost.in_bulk().is_some());
         self.large_bytes -= large_bytes(sent.cost);
         if let Some(count) = self.outstanding.get_mut(&sent.owner) {

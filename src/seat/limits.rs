@@ -72,6 +72,12 @@ pub const QUICK_PART: Duration = Duration::from_millis(100);
 /// A part that took longer was slow.
 pub const SLOW_PART: Duration = Duration::from_millis(500);
 
+/// A list of keys that did not come within this time is too long for the line, if its query is given up.
+pub const SLOW_LIST: Duration = Duration::from_secs(2);
+/// A list that fails twice within this time is not requested for [`BULK_PAUSE`]. Once, the connection may have ended for
+/// another reason.
+pub const FAILS_AGAIN: Duration = Duration::from_secs(60);
+
 /// The longest value that is cached, in bytes.
 pub const MAX_CACHED_VALUE_BYTES: usize = 2 * 1024;
 

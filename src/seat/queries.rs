@@ -313,6 +313,8 @@ mod tests {
             page_bytes: 1024,
             seat: Identity { id: String::new(), version: String::new() },
             bulk: BTreeSet::new(),
+            part_bytes: 0,
+            unlisted: BTreeSet::new(),
             max_keys_one_by_one: 0,
             store: Rc::default(),
             value_bytes: BTreeMap::new(),

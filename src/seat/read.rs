@@ -9,3 +9,4 @@ pub(super) mod found;
 mod key_lister;
 pub(super) mod snapshot;
 pub(super) mod value_reader;
+pub(super) mod way;

@@ -1,6 +1,7 @@
 //! Requests, from their arrival to their response: exactly one for each that may get one.
 
 use super::in_flight::Owner;
+use super::limits::SLOW_LIST;
 use super::link_state::LinkState;
 use super::queries::{Answered, Client};
 use super::topic::Topic;
@@ -132,7 +133,7 @@ impl Seat {
         while let Some(Answered { id, clients, outcome }) = self.queries.answered() {
             is_answered = true;
             if let Some(id) = id {
-                self.in_flight.forget(Owner::Request(id));
+                self.give_up(Owner::Request(id), now);
             }
             let outcome = outcome.map(|body| Body::from(body.into_bytes()));
             for client in clients {
@@ -144,10 +145,20 @@ impl Seat {
         }
         while let Some((id, client, refusal)) = self.queries.overdue(now) {
             if let Some(id) = id {
-                self.in_flight.forget(Owner::Request(id));
+                self.give_up(Owner::Request(id), now);
             }
             self.settle(client, Err(refusal), now);
         }
+    }
+
+    /// Waits no longer for the calls of `owner`. A list that is still not there is too long for the line.
+    fn give_up(&mut self, owner: Owner, now: Duration) {
+        if self.in_flight.outstanding(owner) == 0 {
+            return;
+        }
+        let slow = self.in_flight.costs(Some(owner), now.saturating_sub(SLOW_LIST));
+        self.note_long_reads(slow.into_iter().filter(|cost| cost.is_list()), now);
+        self.in_flight.forget(owner);
     }
 
     pub(super) fn settle(&mut self, client: Client, outcome: Result<Body, Refusal>, now: Duration) {

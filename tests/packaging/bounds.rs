@@ -28,6 +28,10 @@ fn seconds(duration: Duration) -> String {
     }
 }
 
+fn minutes(duration: Duration) -> String {
+    format!("{} min", duration.as_secs() / 60)
+}
+
 /// What each row says, in order.
 fn bounds() -> Vec<(&'static str, Vec<String>)> {
     vec![
@@ -54,8 +58,12 @@ fn bounds() -> Vec<(&'static str, Vec<String>)> {
                 seconds(QUICK_PART),
                 bytes(MIN_PART_BYTES),
                 seconds(SLOW_PART),
+                bytes(FIRST_PART_BYTES),
+                minutes(BULK_PAUSE),
+                bytes(MIN_PART_BYTES),
             ],
         ),
+        ("a list of keys", vec![seconds(SLOW_LIST), seconds(FAILS_AGAIN), minutes(BULK_PAUSE)]),
         (
             "the cache of each bucket",
             vec![
@@ -63,7 +71,7 @@ fn bounds() -> Vec<(&'static str, Vec<String>)> {
                 bytes(MAX_CACHED_VALUE_BYTES),
                 bytes(MAX_CACHE_BYTES),
                 bytes(MAX_CACHE_BYTES_WITH_VALUES),
-                format!("{} min", CACHES_KEPT.as_secs() / 60),
+                minutes(CACHES_KEPT),
             ],
         ),
         ("the rows of `drift`, `nodes` or `collections`", vec![bytes(MAX_ROWS_BYTES), "503".to_owned()]),

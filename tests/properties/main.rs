@@ -8,7 +8,6 @@ mod batch;
 #[path = "../sim/bus.rs"]
 mod bus;
 #[allow(dead_code, reason = "the simulation uses all of it")]
-#[allow(dead_code, reason = "the simulation uses all of it")]
 #[path = "../sim/keys.rs"]
 mod keys;
 

@@ -1,7 +1,7 @@
 //! Reads in bulk: what is followed, what is known from questions before, and what happens when they are of no use.
 
 use crate::asking::{self, body};
-use crate::play::{AT, Play, get, keys_of, list, look, look_of, message_of};
+use crate::play::{AT, Play, down, get, keys_of, list, look, look_of, message_of, ping, up};
 use mesh_jetstream::direct_get::Part;
 use mesh_jetstream::kv::Message;
 use mesh_model::bucket::Bucket::{self, Applied, Needs, Registry};
@@ -30,6 +30,12 @@ fn check(call: u64, bucket: Bucket, newest: u64) -> String {
 /// The line of the question whether anything is there from the sequence `from` on.
 fn ask_for_next(call: u64, bucket: Bucket, from: u64) -> String {
     format!(r#"#{call} $JS.API.STREAM.MSG.GET.KV_{bucket} {{"seq":{from},"next_by_subj":"$KV.{bucket}.>"}}"#)
+}
+
+/// The answer to a look at a stream whose oldest message has the sequence `first`.
+fn look_from(first: u64, messages: u64, last: u64) -> Vec<u8> {
+    let look = String::from_utf8(look_of(1, messages, last)).unwrap();
+    look.replace(r#""first_seq":1"#, &format!(r#""first_seq":{first}"#)).into_bytes()
 }
 
 /// Those of the messages that the bus sends from the sequence `from` on.
@@ -502,4 +508,29 @@ fn the_registry_is_never_read_in_bulk() {
     let mut play = serving_in_bulk();
     play.ask("a", "").is([list(19, Registry)]);
     play.answer(19, keys_of(Registry, &["port"])).is([get(20, Registry, "port")]);
+}
+
+#[test]
+fn a_list_that_ends_the_connection_twice_is_replaced_by_reading_message_by_message() {
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"needs"}"#).is([list(16, Needs)]);
+    play.tell(down("the connection broke")).is(["warn: disconnected: the connection broke", "connect"]);
+    play.tell(up("n1")).is(["info: connected to n1", &ping(17), &list(18, Registry), &list(19, Needs)]);
+    let lines = play.tell(down("the connection broke")).lines();
+    assert!(
+        lines[1].starts_with("warn: the keys of bucket mesh-provisioner_needs are not listed for 15 min"),
+        "{lines:?}"
+    );
+    play.due_in(250..=500).is(["connect"]);
+    let asked = play.tell(up("n1")).lines();
+    assert_eq!(asked[2..], [list(21, Registry), look(22, Needs)]);
+    play.answer(22, look_of(1, 2, 7)).is([ask_for_next(23, Needs, 1)]);
+    play.answer(23, message_of(Needs, "n1.web.port.http", 5, "1")).is([ask_for_next(24, Needs, 6)]);
+    play.answer(24, message_of(Needs, "n1.db.port.sql", 7, "2")).is([look(25, Needs)]);
+    let last = play.answer(25, look_from(5, 2, 7)).lines();
+    let answer = body(&last, "a");
+    assert_eq!(asking::keys(&answer), ["n1.db.port.sql", "n1.web.port.http"]);
+    // One node is listed: that list has not failed. What is known of the whole bucket is read from there on.
+    play.ask("b", r#"{"what":"needs","node":"n1"}"#)
+        .is([r#"#26 $JS.API.STREAM.INFO.KV_mesh-provisioner_needs {"subjects_filter":"$KV.mesh-provisioner_needs.n1.>","offset":0}"#]);
 }

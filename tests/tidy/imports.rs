@@ -17,6 +17,7 @@ const FLOORS: [&[&str]; 11] = [
         "src/seat/peers.rs",
         "src/seat/link_state.rs",
         "src/seat/bulk_pauses.rs",
+        "src/seat/long_reads.rs",
         "src/seat/check_schedule.rs",
         "src/seat/health_report.rs",
     ],

@@ -3,6 +3,7 @@
 use super::key_filter::node_token;
 use crate::seat::read::bucket_reader::BucketReader;
 use crate::seat::read::cache::CacheStore;
+use crate::seat::read::way::Way;
 use mesh_model::bucket::Bucket;
 use mesh_provisioner_api::request::Ask;
 use mesh_service::identity::Identity;
@@ -22,6 +23,10 @@ pub(in crate::seat) struct QueryContext {
     pub(in crate::seat) seat: Identity,
     /// The buckets that may be read in bulk.
     pub(in crate::seat) bulk: BTreeSet<Bucket>,
+    /// The largest part of a bulk read, in bytes.
+    pub(in crate::seat) part_bytes: usize,
+    /// The lists that the connection does not bring: of these buckets, as a whole or of one node.
+    pub(in crate::seat) unlisted: BTreeSet<(Bucket, bool)>,
     /// Up to this many keys are read one by one.
     pub(in crate::seat) max_keys_one_by_one: usize,
     /// The caches of the buckets.
@@ -36,7 +41,14 @@ impl QueryContext {
     /// Reads what `ask` is about in `bucket` after the key `after`, or more.
     pub(in crate::seat) fn reader(&self, bucket: Bucket, ask: &Ask, after: Option<&str>) -> BucketReader {
         let value_bytes = self.value_bytes.get(&bucket).copied();
-        let in_bulk = self.bulk.contains(&bucket).then_some(self.max_keys_one_by_one);
-        BucketReader::new(bucket, node_token(ask), after, value_bytes, in_bulk, Rc::clone(&self.store))
+        let token = node_token(ask);
+        let way = if self.unlisted.contains(&(bucket, token.is_some())) {
+            Way::Singly
+        } else if self.bulk.contains(&bucket) {
+            Way::InBulk { few: self.max_keys_one_by_one, part_bytes: self.part_bytes }
+        } else {
+            Way::Listed
+        };
+        BucketReader::new(bucket, token, after, value_bytes, way, Rc::clone(&self.store))
     }
 }

@@ -1,7 +1,8 @@
 //! Reads one bucket: its keys, then the values of those that the query picks.
 //!
-//! If the bucket may be read in bulk, the keys come from its cache, which is brought up to date first, with whatever
-//! the cache has of each. Otherwise the keys are listed, and the values are read one by one.
+//! If the bucket may be read in bulk, or the list of its keys is too long for the connection, the keys come from its
+//! cache, which is brought up to date first, with whatever the cache has of each. Otherwise the keys are listed, and the values
+//! are read one by one.
 
 use super::cache::{CacheStore, Entry};
 use super::catch_up::{CatchUp, Uncacheable};
@@ -9,6 +10,7 @@ use super::found::Found;
 use super::key_lister::{KeyLister, Listed};
 use super::snapshot::{Snapshot, SnapshotBuilder};
 use super::value_reader::ValueReader;
+use super::way::Way;
 use crate::seat::call::{Budget, Call, Cost, Tag};
 use mesh_jetstream::api::ApiError;
 use mesh_jetstream::bucket::Kv;
@@ -44,8 +46,7 @@ pub(in crate::seat) struct BucketReader {
     value_bytes: Option<usize>,
     /// The mean size of a message of the bucket, in bytes; 0 if unknown.
     mean_bytes: usize,
-    /// More keys than this are read in bulk.
-    in_bulk: Option<usize>,
+    way: Way,
     store: Rc<CacheStore>,
     stage: Stage,
     node_token: Option<String>,
@@ -110,25 +111,28 @@ pub(in crate::seat) enum Step {
 }
 
 impl BucketReader {
-    /// Reads `bucket` after the key `after`, and only the keys of the node `node_token` if there is one. More than
-    /// `in_bulk` keys are read in bulk, and none without it. `value_bytes` is the recent mean size of replies with its
-    /// values, if known; `store` has the caches.
+    /// Reads `bucket` after the key `after`, and only the keys of the node `node_token` if there is one. `value_bytes` is
+    /// the recent mean size of replies with its values, if known; `store` has the caches.
     pub(in crate::seat) fn new(
         bucket: Bucket,
         node_token: Option<String>,
         after: Option<&str>,
         value_bytes: Option<usize>,
-        in_bulk: Option<usize>,
+        way: Way,
         store: Rc<CacheStore>,
     ) -> Self {
         // JetStream lists the few keys of one node itself.
-        let follows = in_bulk.is_some() && node_token.is_none();
+        let follows = match way {
+            Way::Listed => false,
+            Way::InBulk { .. } => node_token.is_none(),
+            Way::Singly => true,
+        };
         let mut reader = BucketReader {
             bucket,
             // Only the seat writes there, if the permissions are correct.
             value_bytes: value_bytes.or((bucket == Bucket::Registry).then_some(SHORT_ANSWER_BYTES)),
             mean_bytes: 0,
-            in_bulk,
+            way,
             store,
             stage: Stage::Queueing,
             node_token,
@@ -151,7 +155,7 @@ impl BucketReader {
 
     /// Reads the registry after the key `after`. Nothing is read again if its state is that of `snapshot`.
     pub(in crate::seat) fn of_registry(snapshot: Option<Rc<Snapshot>>, after: Option<&str>) -> Self {
-        let reader = BucketReader::new(Bucket::Registry, None, after, None, None, Rc::default());
+        let reader = BucketReader::new(Bucket::Registry, None, after, None, Way::Listed, Rc::default());
         let stage = if snapshot.is_some() { Stage::Looking { asked: false } } else { reader.stage };
         // A part of the bucket makes no snapshot.
         let builder = after.is_none().then(SnapshotBuilder::default);
@@ -204,7 +208,7 @@ impl BucketReader {
     pub(in crate::seat) fn next_call(&mut self, budget: Budget) -> Option<Call> {
         if matches!(self.stage, Stage::Queueing) {
             let lease = self.store.lease(self.bucket)?;
-            self.stage = Stage::CatchingUp(CatchUp::new(self.bucket, self.in_bulk.unwrap_or(0), lease));
+            self.stage = Stage::CatchingUp(CatchUp::new(self.bucket, self.way, lease));
         }
         match &mut self.stage {
             Stage::CatchingUp(catch_up) => catch_up.next_call(budget),
@@ -215,7 +219,8 @@ impl BucketReader {
             }),
             Stage::Listing if budget.listing => {
                 let request = self.lister.as_mut()?.next_call()?;
-                Some(Call { tag: Tag::Listing, request, cost: Cost::Listing })
+                let cost = Cost::Listing { bucket: self.bucket, of_node: self.node_token.is_some() };
+                Some(Call { tag: Tag::Listing, request, cost })
             }
             Stage::Reading(values) => values.next_call(budget),
             _ => None,
@@ -297,6 +302,11 @@ impl BucketReader {
     fn step(&mut self, step: Result<(), Uncacheable>) {
         match step {
             Ok(()) => {}
+            // One that cannot be cached is listed whatever the connection does: nothing else gives its keys.
+            Err(_) if self.way == Way::Singly => {
+                self.way = Way::Listed;
+                self.list();
+            }
             Err(Uncacheable::Now) => self.list(),
             Err(Uncacheable::ForAWhile(why)) => {
                 self.store.note_uncacheable(self.bucket, why);
@@ -307,7 +317,10 @@ impl BucketReader {
 
     /// Reads key by key from now on.
     pub(in crate::seat) fn leave_bulk(&mut self) {
-        self.in_bulk = None;
+        if self.way == Way::Singly {
+            return;
+        }
+        self.way = Way::Listed;
         match &mut self.stage {
             Stage::Queueing | Stage::CatchingUp(_) => self.list(),
             Stage::Reading(values) => values.leave_batches(),
@@ -503,7 +516,7 @@ impl BucketReader {
         self.total = keys.len();
         // A batch arrives in stream order: many of its values may have to wait for a missing one.
         let are_short = self.mean_bytes <= MAX_BYTES_IN_BATCHES;
-        let in_batches = are_short && self.in_bulk.is_some_and(|few| keys.len() > few);
+        let in_batches = are_short && matches!(self.way, Way::InBulk { few, .. } if keys.len() > few);
         let batches_since = in_batches.then_some(self.as_of.sequence);
         self.stage = Stage::Reading(ValueReader::new(self.bucket, keys, self.value_bytes, batches_since));
     }
@@ -529,7 +542,7 @@ mod tests {
     #[test]
     fn what_is_picked_ends_with_the_key_after_it_and_keeps_look_alikes_together() {
         let picked = |after, at_most| {
-            let mut reader = BucketReader::new(Bucket::Needs, None, after, None, None, Rc::default());
+            let mut reader = BucketReader::new(Bucket::Needs, None, after, None, Way::Listed, Rc::default());
             let keys = ["a", "b", "b", "b", "c", "d"];
             reader.stage = Stage::Picking(keys.map(str::to_owned).to_vec(), true);
             reader.lister = None;

@@ -15,14 +15,16 @@
 //! not fit, everything is read again from the start.
 
 use super::cache::{Entry, Lease, Standing, Write, read_time};
+use super::way::Way;
 use crate::seat::call::{Budget, Call, Cost, Tag};
 use crate::seat::limits::{
     FIRST_PART_BYTES, MAX_CACHED_KEYS, MAX_CACHED_VALUE_BYTES, MAX_PART_BYTES, MIN_PART_BYTES, QUICK_PART,
     SLOW_PART,
 };
+use mesh_jetstream::api::ApiError;
 use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::direct_get::{self, Part};
-use mesh_jetstream::kv;
+use mesh_jetstream::kv::{self, Message};
 use mesh_jetstream::stream_info::{self, State, StreamInfo};
 use mesh_model::bucket::Bucket;
 use mesh_provisioner_api::failure::Cause;
@@ -31,6 +33,12 @@ use std::time::Duration;
 /// How many messages a part requests. At the start of each part the server counts all messages after it, which takes
 /// milliseconds in a large bucket that was often written.
 const PART_MESSAGES: usize = 8000;
+
+/// How many messages are read one after the other until the room for them is looked at.
+const MESSAGES_ONE_BY_ONE: usize = 1000;
+
+/// How many messages show whether a write is still there, and nothing else before it.
+const CHECK_MESSAGES: usize = 2;
 
 /// A bucket with more bytes, or more bytes per message, is not cached: reading it takes too long.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -44,13 +52,14 @@ const MAX_TRIES: u32 = 8;
 #[derive(Debug)]
 pub(in crate::seat) struct CatchUp {
     bucket: Bucket,
-    /// A bucket with at most this many messages is not cached.
-    few: usize,
+    way: Way,
     lease: Lease,
     stage: Stage,
     tries: u32,
     look: Option<StreamInfo>,
     part: PartUnderWay,
+    /// The sequence from which on the next message is to be requested, if messages are read one after the other.
+    to_ask: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,17 +117,18 @@ pub(in crate::seat) enum Uncacheable {
 type Step = Result<(), Uncacheable>;
 
 impl CatchUp {
-    /// Catches up with `bucket`, if it has more than `few` messages.
-    pub(in crate::seat) fn new(bucket: Bucket, few: usize, mut lease: Lease) -> Self {
+    /// Catches up with `bucket`, in bulk or message by message.
+    pub(in crate::seat) fn new(bucket: Bucket, way: Way, mut lease: Lease) -> Self {
         lease.make_room();
         CatchUp {
             bucket,
-            few,
+            way,
             lease,
             stage: Stage::ToLook,
             tries: 0,
             look: None,
             part: PartUnderWay::default(),
+            to_ask: None,
         }
     }
 
@@ -130,41 +140,61 @@ impl CatchUp {
                 self.stage = Stage::Looking;
                 Some(Call { tag: Tag::Look, request: stream_info::get(bucket), cost: Cost::Single })
             }
-            Stage::ToRead if budget.batch => {
+            Stage::ToRead if self.is_singly() || budget.batch => {
                 self.stage = Stage::Reading;
                 let snapshot: Vec<Write> = self.lease.cache.newest().iter().cloned().collect();
                 let base = self.lease.cache.up_to();
                 let from = snapshot.first().map_or(base + 1, |oldest| oldest.standing.sequence);
                 self.part = PartUnderWay { base, snapshot, ..PartUnderWay::default() };
-                let pace = self.pace();
-                Some(self.batch(direct_get::after(bucket, from, PART_MESSAGES, pace)))
+                Some(self.part_from(from, PART_MESSAGES))
             }
-            Stage::ToCheck if budget.batch => {
+            Stage::ToCheck if self.is_singly() || budget.batch => {
                 self.stage = Stage::Checking;
                 let base = self.lease.cache.unproven.last().copied().unwrap_or_default();
                 let snapshot: Vec<Write> = self.lease.cache.newest_up_to(base).into_iter().collect();
                 let from = snapshot.first().map_or(1, |newest| newest.standing.sequence);
                 self.part = PartUnderWay { base, snapshot, ..PartUnderWay::default() };
-                let pace = self.pace();
-                Some(self.batch(direct_get::after(bucket, from, 2, pace)))
+                Some(self.part_from(from, CHECK_MESSAGES))
             }
+            Stage::Reading | Stage::Checking => self.to_ask.take().map(|from| self.one(from)),
             Stage::ToAsk => {
                 self.stage = Stage::Asking;
-                let request = kv::next(bucket, self.lease.cache.up_to() + 1);
-                Some(Call { tag: Tag::Next, request, cost: Cost::Single })
+                Some(self.one(self.lease.cache.up_to() + 1))
             }
             _ => None,
         }
     }
 
-    const fn batch(&self, request: mesh_jetstream::message::Request) -> Call {
+    fn is_singly(&self) -> bool {
+        self.way == Way::Singly
+    }
+
+    /// Requests the first part of what was written from `from` on, at most `messages`.
+    fn part_from(&self, from: u64, messages: usize) -> Call {
+        if self.is_singly() {
+            return self.one(from);
+        }
+        let request = direct_get::after(Kv::new(self.bucket.name()), from, messages, self.pace());
         Call { tag: Tag::Batch(0), request, cost: Cost::Batch(self.bucket) }
     }
 
-    const fn pace(&self) -> usize {
-        match self.lease.cache.pace {
+    /// Requests the first message from `from` on.
+    fn one(&self, from: u64) -> Call {
+        Call { tag: Tag::Next, request: kv::next(Kv::new(self.bucket.name()), from), cost: Cost::Single }
+    }
+
+    fn pace(&self) -> usize {
+        let pace = match self.lease.cache.pace {
             0 => FIRST_PART_BYTES,
             pace => pace,
+        };
+        pace.min(self.max_part_bytes())
+    }
+
+    const fn max_part_bytes(&self) -> usize {
+        match self.way {
+            Way::InBulk { part_bytes, .. } => part_bytes,
+            Way::Listed | Way::Singly => MAX_PART_BYTES,
         }
     }
 
@@ -199,7 +229,7 @@ impl CatchUp {
             self.stage = Stage::AtTheEnd;
             return Ok(());
         }
-        if self.look.as_ref().is_some_and(|look| look.state.messages <= self.few as u64) {
+        if self.has_few() {
             return Err(Uncacheable::Now);
         }
         if is_known {
@@ -208,6 +238,15 @@ impl CatchUp {
         self.stage = Stage::ToRead;
         // The first look is not another try.
         if before.is_some() { self.try_again(Uncacheable::Now) } else { Ok(()) }
+    }
+
+    /// Whether the bucket has so few messages that they are listed.
+    fn has_few(&self) -> bool {
+        let few = match self.way {
+            Way::InBulk { few, .. } => few as u64,
+            Way::Listed | Way::Singly => return false,
+        };
+        self.look.as_ref().is_some_and(|look| look.state.messages <= few)
     }
 
     /// Whether the cache, which has everything up to the last write, is what the bucket holds.
@@ -241,16 +280,35 @@ impl CatchUp {
 
     /// Handles the reply to the question whether anything exists after the cached sequence.
     pub(in crate::seat) fn asked(&mut self, body: &[u8]) -> Result<Step, Cause> {
+        let message = kv::parse_message(body).map_err(Cause::Api)?;
+        if matches!(self.stage, Stage::Reading | Stage::Checking) {
+            return self.came(message);
+        }
         if self.stage != Stage::Asking {
             return Ok(Ok(()));
         }
-        if kv::parse_message(body).map_err(Cause::Api)?.is_some() {
+        if message.is_some() {
             self.stage = Stage::ToRead;
             let why = "the replying server does not know the newest writes";
             return Ok(self.try_again(Uncacheable::ForAWhile(why)));
         }
         self.lease.cache.skip_to(self.goal());
         self.go_on();
+        Ok(Ok(()))
+    }
+
+    /// Handles the next message, of those that are read one after the other; there may be none.
+    fn came(&mut self, message: Option<Message>) -> Result<Step, Cause> {
+        let Some(message) = message else { return Ok(self.end_part(0, Duration::ZERO)) };
+        self.take_message(&message, Duration::ZERO).map_err(|why| Cause::Api(ApiError::Unreadable(why)))?;
+        let (most, is_last) = match self.stage {
+            Stage::Checking => (CHECK_MESSAGES, false),
+            _ => (MESSAGES_ONE_BY_ONE, message.sequence >= self.goal()),
+        };
+        if is_last || self.part.count >= most as u64 {
+            return Ok(self.end_part(1, Duration::ZERO));
+        }
+        self.to_ask = Some(message.sequence + 1);
         Ok(Ok(()))
     }
 
@@ -261,21 +319,7 @@ impl CatchUp {
                 Err("a message is missing in the reply".to_owned())
             }
             Part::Message { message, .. } => {
-                let bucket = Kv::new(self.bucket.name());
-                let key = message.subject.strip_prefix(&bucket.subject_prefix());
-                let key = key.ok_or("the stream holds subjects that are not keys")?;
-                let standing = Standing::of(&message).ok_or("a message has no time")?;
-                if standing.sequence <= self.part.came {
-                    return Err("a message comes twice".to_owned());
-                }
-                self.part.came = standing.sequence;
-                self.part.count += 1;
-                if self.part.count == 1 {
-                    self.part.begun = now;
-                }
-                // A value under headers that cannot be read is read with its fault when it is asked for.
-                let is_kept = message.value.len() <= MAX_CACHED_VALUE_BYTES && message.header_fault.is_none();
-                self.take(key, standing, is_kept.then_some(message.value.as_slice()));
+                self.take_message(&message, now)?;
                 Ok(Ok(()))
             }
             Part::End { left_out, .. } => Ok(self.end_part(left_out, now)),
@@ -283,6 +327,25 @@ impl CatchUp {
             Part::Unusable(why) if why.starts_with("404") => Ok(self.end_part(0, now)),
             Part::Unusable(why) => Err(why),
         }
+    }
+
+    fn take_message(&mut self, message: &Message, now: Duration) -> Result<(), String> {
+        let bucket = Kv::new(self.bucket.name());
+        let key = message.subject.strip_prefix(&bucket.subject_prefix());
+        let key = key.ok_or("the stream holds subjects that are not keys")?;
+        let standing = Standing::of(message).ok_or("a message has no time")?;
+        if standing.sequence <= self.part.came {
+            return Err("a message comes twice".to_owned());
+        }
+        self.part.came = standing.sequence;
+        self.part.count += 1;
+        if self.part.count == 1 {
+            self.part.begun = now;
+        }
+        // A value under headers that cannot be read is read with its fault when it is asked for.
+        let is_kept = message.value.len() <= MAX_CACHED_VALUE_BYTES && message.header_fault.is_none();
+        self.take(key, standing, is_kept.then_some(message.value.as_slice()));
+        Ok(())
     }
 
     fn take(&mut self, key: &str, standing: Standing, value: Option<&[u8]>) {
@@ -309,13 +372,13 @@ impl CatchUp {
 
     fn end_part(&mut self, left_out: u64, now: Duration) -> Step {
         let PartUnderWay { count, came, base, begun, is_other, met, .. } = self.part;
-        if self.stage == Stage::Reading && count > 0 {
+        if self.stage == Stage::Reading && count > 0 && !self.is_singly() {
             let took = now.saturating_sub(begun);
             let pace = self.pace();
             self.lease.cache.pace = if took > SLOW_PART {
                 (pace / 2).max(MIN_PART_BYTES)
             } else if took < QUICK_PART && left_out > 0 {
-                (pace * 4).min(MAX_PART_BYTES)
+                (pace * 4).min(self.max_part_bytes())
             } else {
                 pace
             };

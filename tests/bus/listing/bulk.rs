@@ -2,6 +2,7 @@
 
 use crate::support::verb::AsksTheSeat;
 use serde_json::json;
+use std::time::Duration;
 
 use crate::support::accounts::{READER, SEAT, TESTER};
 use crate::support::bucket::{APPLIED, COLLECT, NEEDS};
@@ -10,6 +11,7 @@ use crate::support::mesh::{self, Mesh};
 use crate::support::seat::Seat;
 use crate::support::server::Server;
 use crate::support::setup::Setup;
+use crate::support::wait;
 use crate::support::wire::headers;
 
 /// Writes what is in order and what is not: more keys than one batch asks for, and every fault that a key or its
@@ -142,4 +144,39 @@ fn same_answers(fill: impl Fn(&Client), more_than: usize) {
     server.setup = Setup::one_by_one();
     server.restart();
     assert_eq!(all_answers(&server), in_bulk);
+}
+
+/// A server ends the connection of a client that more bytes wait for than that, and gives no reason.
+#[test]
+fn a_server_that_lets_few_bytes_wait_is_read_in_small_pieces() {
+    const KEYS: usize = 8_000;
+    let server = Setup::shipped().append("max_payload: 65536\nmax_pending: 262144").start();
+    let mesh = Mesh::start_on(server, &[]);
+    let name = "x".repeat(60);
+    let key = |at: usize| format!("n{:02}.web.port.{name}-{at:05}", at % 17);
+    mesh.tester().kv_put_all(NEEDS, (0..KEYS).map(|at| (key(at), at.to_string())));
+    let reader = mesh.reader();
+    wait::until("a page", Duration::from_secs(60), || {
+        let answer = reader.try_ask(r#"{"what":"needs","limit":1}"#).map_err(|error| error.to_string())?;
+        if answer.code().is_none() { Ok(()) } else { Err(answer.text()) }
+    });
+    let connections = || {
+        let connections = mesh.server.connections_of(&SEAT.user);
+        connections.iter().map(|connection| connection["cid"].to_string()).collect::<Vec<_>>()
+    };
+    let before = connections();
+    for what in ["needs", "gaps", "drift", "nodes", "collections"] {
+        let pages = reader.ask_all(&json!({"what": what}));
+        let entries: usize = pages.iter().map(|page| page.entries().len()).sum();
+        let expected = match what {
+            "needs" => KEYS,
+            "drift" | "nodes" => 17,
+            _ => 0,
+        };
+        // Each node has one module, and the kind is answered.
+        assert_eq!(entries, expected, "{what}");
+    }
+    assert_eq!(connections(), before, "{}", mesh.seat.log());
+    let is_said = mesh.seat.log().contains("raise max_pending in the nats-server configuration");
+    assert_eq!(is_said, mesh.server.version() < (2, 11, 0), "{}", mesh.seat.log());
 }
