@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use undo::GuardBefore;
 
 /// How long a tool may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -198,14 +199,21 @@ impl Firewall {
             }
             (Found::Nftables, table) => table.as_ref().and_then(|table| table.opened.get(name).cloned()),
         };
-        let guarded = before_table.as_ref().map(|table| table.guarded.get(name).cloned());
+        let guarded = match &before_table {
+            None => GuardBefore::Unknown,
+            Some(table) => table.guarded.get(name).cloned().map_or(GuardBefore::Absent, GuardBefore::From),
+        };
         let goes_up = after.filter(|from| guard && !from.is_empty());
         // Without a guard everybody is let in, as far as it goes.
         let everywhere = BTreeSet::new();
-        let was = guarded.as_ref().map(|from| from.as_ref().unwrap_or(&everywhere));
+        let was = match &guarded {
+            GuardBefore::Unknown => None,
+            GuardBefore::Absent => Some(&everywhere),
+            GuardBefore::From(from) => Some(from),
+        };
         // What is closed, or closed to some, may be what we are told through.
         if is_narrower(before.as_ref(), after) || is_narrower(was, goes_up.or(Some(&everywhere))) {
-            let restored = undo::Before { from: before.clone(), guard: guarded.clone(), of: of.cloned() };
+            let restored = undo::Before { from: before.clone(), guard: guarded, of: of.cloned() };
             undo::arm(&self.undo, self.told, found, (name, restored), before_table.as_ref())?;
         }
         match (found, after) {

@@ -33,12 +33,24 @@ pub(crate) struct Before {
     /// From where it was let in; empty: from everywhere. `None`: nothing was opened.
     #[serde(default)]
     pub(crate) from: Option<BTreeSet<String>>,
-    /// The guard that it had is as it was: `None` inside: it had none.
     #[serde(default)]
-    pub(crate) guard: Option<Option<BTreeSet<String>>>,
+    pub(crate) guard: GuardBefore,
     /// Whose it was, where it was closed for good.
     #[serde(default)]
     pub(crate) of: Option<Owned>,
+}
+
+/// The guard that one port had.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum GuardBefore {
+    /// It is not looked at.
+    #[default]
+    Unknown,
+    /// It had none.
+    Absent,
+    /// It let in from these places.
+    From(BTreeSet<String>),
 }
 
 /// All that is restored together.
@@ -118,6 +130,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 fn failed(error: io::Error) -> Failure {
     Failure::Failed(format!("what would be let in again cannot be stored: {error}"))
 }
@@ -134,9 +147,9 @@ fn restored(table: &Table, undo: &Undo) -> Table {
             table.opened.insert(name.clone(), wider);
         }
         match &before.guard {
-            Some(Some(from)) => drop(table.guarded.insert(name.clone(), from.clone())),
-            Some(None) => drop(table.guarded.remove(name)),
-            None => {}
+            GuardBefore::From(from) => drop(table.guarded.insert(name.clone(), from.clone())),
+            GuardBefore::Absent => drop(table.guarded.remove(name)),
+            GuardBefore::Unknown => {}
         }
     }
     table
@@ -207,7 +220,9 @@ pub(super) fn arm(
     match undo.before.get_mut(name) {
         // What it was first is what is restored.
         Some(first) => {
-            first.guard = first.guard.take().or(before.guard);
+            if first.guard == GuardBefore::Unknown {
+                first.guard = before.guard;
+            }
             first.of = before.of.or(first.of.take());
             first.from = match (first.from.take(), before.from) {
                 (Some(first), Some(now)) => Some(both(&first, &now)),
@@ -305,7 +320,7 @@ pub(crate) fn confirm(folder: &Path, sequence: Option<u64>) -> Result<(), Failur
 
 #[cfg(test)]
 mod tests {
-    use super::{Before, Table, Undo, restored, script};
+    use super::{Before, GuardBefore, Table, Undo, restored, script};
     use std::collections::{BTreeMap, BTreeSet};
 
     fn set(of: &[&str]) -> BTreeSet<String> {
@@ -332,8 +347,15 @@ mod tests {
             guarded: opened(&[("80/tcp", set(&["10.0.0.0/8"])), ("9/udp", set(&["10.0.0.1"]))]),
         };
         let before = |from: &[&str], guard| Before { from: Some(set(from)), guard, of: None };
-        let undo =
-            undo("nftables", &[("80/tcp", before(&[], Some(None))), ("53/udp", before(&["fd00::/8"], None))]);
+        let undo = undo(
+            "nftables",
+            &[
+                ("80/tcp", before(&[], GuardBefore::Absent)),
+                ("53/udp", before(&["fd00::/8"], GuardBefore::Unknown)),
+            ],
+        );
+        // It is stored between two steps.
+        let undo: Undo = serde_json::from_str(&serde_json::to_string(&undo).unwrap()).unwrap();
         let table = restored(&now, &undo);
         assert_eq!(
             table.opened,
@@ -344,9 +366,9 @@ mod tests {
 
     #[test]
     fn a_source_that_is_no_address_is_never_written_into_a_script() {
-        let before = Before { from: Some(set(&["10.0.0.1; reboot"])), guard: None, of: None };
+        let before = Before { from: Some(set(&["10.0.0.1; reboot"])), guard: GuardBefore::Unknown, of: None };
         assert!(script(&undo("ufw", &[("80/tcp", before)]), false).is_err());
-        let before = Before { from: Some(set(&["10.0.0.1"])), guard: None, of: None };
+        let before = Before { from: Some(set(&["10.0.0.1"])), guard: GuardBefore::Unknown, of: None };
         let text = script(&undo("ufw", &[("80/tcp", before)]), false).unwrap();
         assert!(
             text.contains("ufw allow proto tcp from 10.0.0.1 to any port 80 comment mesh-host\n"),
