@@ -72,11 +72,13 @@ fn connects(actions: &Actions) -> bool {
 }
 
 fn sent(actions: &Actions) -> Vec<&Outgoing> {
-    let sent = |action| match action {
-        &Action::Send(ref message) => Some(message),
-        _ => None,
-    };
-    actions.iter().filter_map(sent).collect()
+    let mut sent = Vec::new();
+    for action in actions {
+        if let Action::Send(message) = action {
+            sent.push(message);
+        }
+    }
+    sent
 }
 
 /// Whether the consumers that were asked for deliver below that inbox, and the answers come there too.
@@ -242,8 +244,8 @@ fn reports_take_a_bounded_room_and_what_did_not_fit_is_heard_again() {
     };
     // Each node reports four times, as large as it may; the store takes its time.
     for number in 0..400 {
-        let node = usize::try_from(number % 100).unwrap();
-        note(&machine.handle(report(&consumer, number + 1, node, MAX_BYTES), at(5)));
+        let of = usize::try_from(number % 100).unwrap();
+        note(&machine.handle(report(&consumer, number + 1, of, MAX_BYTES), at(5)));
     }
     let took = machine.handle(Event::Own(Own::Reported(1)), at(6));
     let waited = note(&took);

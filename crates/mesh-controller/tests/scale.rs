@@ -139,7 +139,7 @@ fn a_thousand_nodes_with_twenty_modules_each() {
         .filter_map(|end| std::fs::metadata(format!("{}{end}", mesh.paths.inventory.display())).ok())
         .map(|metadata| metadata.len())
         .sum();
-    println!("store: {:.1} MB", size as f64 / 1e6);
+    println!("store: {} MB", size / 1_000_000);
 
     let status_file = mesh.folder.path().join("status.json");
     let mut serve = Command::new(env!("CARGO_BIN_EXE_mesh-controller"));

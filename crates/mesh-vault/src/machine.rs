@@ -559,9 +559,8 @@ impl Vault {
         let overdue: Vec<u64> =
             self.calls.iter().filter(|(_, sent)| now >= sent.due).map(|(number, _)| *number).collect();
         for number in overdue {
-            match self.calls.remove(&number).map(|sent| sent.call) {
-                Some(Call::Write(place, revision)) => self.written(place, revision, None, now),
-                _ => {}
+            if let Some(Call::Write(place, revision)) = self.calls.remove(&number).map(|sent| sent.call) {
+                self.written(place, revision, None, now);
             }
         }
     }

@@ -192,7 +192,6 @@ impl Controller {
         now: Duration,
     ) -> Actions {
         match self.calls.remove(&call) {
-            None => Vec::new(),
             Some(Call::Follow) => {
                 let Some(place) = self.follows.iter().position(|follow| follow.awaits(call)) else {
                     return Vec::new();
@@ -206,7 +205,6 @@ impl Controller {
                     Err(words) => self.say(Level::Warn, Topic::Clean, &words, now).into_iter().collect(),
                 }
             }
-            Some(Call::Clean) => Vec::new(),
             Some(Call::Put(place)) => {
                 let outcome = match (no_responders, error) {
                     (true, _) => WriteAnswer::Unknown("there is no bucket, or no JetStream".into()),
@@ -215,6 +213,8 @@ impl Controller {
                 };
                 self.written(&place, outcome, now)
             }
+            // Of a connection before, or of a node that came back meanwhile.
+            None | Some(Call::Clean) => Vec::new(),
         }
     }
 
