@@ -96,6 +96,13 @@ fn what_a_person_put_there_refuses_the_exchange_and_stays() {
     let gone = tree.apply(&json!([]));
     assert_eq!(gone.words(), ["app kept"]);
     assert!(!tree.exists("/opt/app/lib") && tree.read("/opt/app/bin/tool") == "by hand");
+    // Killed after a removal and before the record went: the list is gone, and what a person changed is there.
+    let tree = Tree::new();
+    apply(&tree, &first);
+    tree.write("/opt/app/bin/tool", "by hand");
+    fs::remove_dir_all(tree.path("/var/lib/mesh-host/archives")).unwrap();
+    assert_eq!(tree.apply(&json!([])).words(), ["app kept"]);
+    assert_eq!(tree.read("/opt/app/bin/tool"), "by hand");
     // A directory that somebody else filled is never taken.
     let tree = Tree::new();
     tree.write("/opt/app/notes", "a person's");
