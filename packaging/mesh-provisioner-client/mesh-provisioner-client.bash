@@ -22,7 +22,7 @@ _mesh_provisioner_client() {
         '') next='serve once plan explain lint join check status health completion version --help --version' ;;
         'serve') next='--help --root --server --tls-ca --status-file' ;;
         'once') next='--help --root --server --tls-ca --timeout' ;;
-        'plan') next='--help --root --server --tls-ca --timeout' ;;
+        'plan') next='--help --root --server --tls-ca --diff --timeout' ;;
         'explain') next='--help --root --status-file' ;;
         'lint') next='--help --declare --manifest --assignment --all' ;;
         'join') next='--help --root --user --address --tls-ca --host-program --timeout' ;;

@@ -15,6 +15,7 @@ complete -c mesh-provisioner-client -n __fish_use_subcommand -a plan -d 'what on
 complete -c mesh-provisioner-client -n '__fish_seen_subcommand_from plan' -l root -r -F -d 'a tree that is not the machine'
 complete -c mesh-provisioner-client -n '__fish_seen_subcommand_from plan' -l server -r -F -d 'the bus\'s servers: URLs, comma-separated [NATS_URL; what joining wrote]'
 complete -c mesh-provisioner-client -n '__fish_seen_subcommand_from plan' -l tls-ca -r -F -d 'the CA that signed the server certificates [NATS_CA; ca.pem beside the settings]'
+complete -c mesh-provisioner-client -n '__fish_seen_subcommand_from plan' -l diff -d 'also say what differs from what was applied last; no value is printed'
 complete -c mesh-provisioner-client -n '__fish_seen_subcommand_from plan' -l timeout -r -F -d 'how long to wait for values and for the host [60s]'
 complete -c mesh-provisioner-client -n __fish_use_subcommand -a explain -d 'for each need of a module that waits: why, who was asked, how often, the last answer'
 complete -c mesh-provisioner-client -n '__fish_seen_subcommand_from explain' -l root -r -F -d 'a tree that is not the machine'
