@@ -8,7 +8,7 @@ use data_encoding::BASE64;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Inbox};
-use crate::wait::PATIENCE;
+use crate::wait::{self, PATIENCE};
 use crate::wire::{self, headers};
 
 pub const REGISTRY: &str = "mesh-provisioner_registry";
@@ -188,14 +188,15 @@ impl Client {
         answer
     }
 
-    /// As [`Client::api`], but a refusal is an answer with `error`.
+    /// As [`Client::api`], but a refusal is an answer with `error`. Asks again while nobody answers: a server of 2.9 has no
+    /// JetStream for a moment when it loads its users again.
     #[track_caller]
     pub fn try_api(&self, call: &str, body: &Value) -> Value {
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        match self.request(format!("$JS.API.{call}"), body, PATIENCE) {
-            Ok(message) => message.json(),
-            Err(error) => panic!("{call}: {error}"),
-        }
+        wait::until(call, PATIENCE, || {
+            let answer = self.request(format!("$JS.API.{call}"), body.as_str(), PATIENCE);
+            answer.map(|message| message.json()).map_err(|error| error.to_string())
+        })
     }
 
     #[track_caller]
