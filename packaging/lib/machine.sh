@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 machine_suite=bookworm
 # What is in the tree beside systemd: what the tests look with, and what they look at. Of the runtimes below podman, crun
 # alone can do without control groups, which a machine in a machine may not write.
-machine_packages=systemd,systemd-sysv,dbus,strace,nftables,podman,crun,busybox-static
+machine_packages=systemd,systemd-sysv,dbus,strace,nftables,podman,containernetworking-plugins,crun,busybox-static
 
 machine_tree() (
     local tree=$target/machine/base

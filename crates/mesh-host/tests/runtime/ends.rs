@@ -87,7 +87,7 @@ fn a_schedule_is_installed_run_by_hand_and_taken_out() {
     is(&lab.one(&declared("0 4 * * *")), Word::Corrected, "content");
     assert_eq!(lab.apply(&[]), ["j removed"]);
     assert!(!std::path::Path::new(&lab.path(&format!("var/lib/mesh-host/env/{name}"))).exists());
-    assert!(lab.run("j").unwrap_err().contains("no scheduled resource"));
+    assert!(lab.run("j").unwrap_err().contains("is not a scheduled resource"));
 }
 
 #[test]
