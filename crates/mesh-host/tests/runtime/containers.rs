@@ -272,7 +272,10 @@ fn h45_h46_a_container_has_one_label_whatever_else_was_applied_or_fetched() {
     let lab = Lab::new("h45");
     let (name, other) =
         (lab.name("web"), container(&lab, "other", SLEEP).replace(r#""id":"c""#, r#""id":"o""#));
-    let web = container(&lab, "web", SLEEP);
+    // An image of its own: what is committed has the labels of the container.
+    let image = "localhost/lab:h45";
+    ask(&["tag", IMAGE, image]);
+    let web = container(&lab, "web", SLEEP).replace(IMAGE, image);
     let label = || field(&name, r#"{{index .Config.Labels "mesh-host.digest"}}"#);
     assert_eq!(lab.apply(&[web.clone(), other.clone()]), ["c created", "o created"]);
     let (first, made) = (label(), number(&name));
@@ -283,7 +286,7 @@ fn h45_h46_a_container_has_one_label_whatever_else_was_applied_or_fetched() {
     assert_ne!(number(&name), made);
     // Another image came under its name.
     let made = number(&name);
-    ask(&["commit", &name, IMAGE]);
+    ask(&["commit", &name, image]);
     assert_eq!(lab.apply(std::slice::from_ref(&web)), ["c unchanged"]);
     assert_eq!((label(), number(&name)), (first, made));
 }
