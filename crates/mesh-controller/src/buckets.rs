@@ -1,11 +1,7 @@
 //! The buckets that `init` makes, as JSON of the JetStream API.
 
 use crate::store::sent::Bucket;
-use mesh_jetstream::bucket::Kv;
-use serde_json::{Value, json};
-
-/// Without a number nats-server 2.15 allows a thousand consumers to a stream, and a mesh may have more nodes.
-const MAX_CONSUMERS: u32 = 100_000;
+use serde_json::Value;
 
 /// The buckets of the controller and of the vault, each with how many values of a key it keeps.
 pub fn all() -> Vec<(&'static str, u8)> {
@@ -16,30 +12,6 @@ pub fn all() -> Vec<(&'static str, u8)> {
 /// The bucket of a provider.
 pub fn bound(module: &str) -> String {
     format!("{module}_bound")
-}
-
-/// The stream of a bucket. Roll-ups are not allowed: with one write any node could empty a bucket of all nodes. Markers of
-/// deleted keys need none.
-pub fn stream(bucket: &str, history: u8, replicas: u8) -> Value {
-    let kv = Kv::new(bucket);
-    json!({
-        "name": kv.stream(),
-        "subjects": [format!("{}>", kv.subject_prefix())],
-        "retention": "limits",
-        "storage": "file",
-        "discard": "new",
-        "num_replicas": replicas,
-        "max_msgs_per_subject": history,
-        "max_consumers": MAX_CONSUMERS,
-        "max_msgs": -1,
-        "max_bytes": -1,
-        "max_age": 0,
-        "max_msg_size": -1,
-        "allow_rollup_hdrs": false,
-        "deny_delete": true,
-        "deny_purge": false,
-        "allow_direct": true,
-    })
 }
 
 /// How a stream that is there differs from what would be made, in what matters here.
@@ -68,10 +40,12 @@ pub fn differences(there: &Value, wanted: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mesh_jetstream::bucket::Kv;
+    use serde_json::json;
 
     #[test]
     fn a_bucket_that_differs_says_how() {
-        let wanted = stream("mesh-controller_declarations", 8, 1);
+        let wanted = Kv::new("mesh-controller_declarations").configuration(8, 1);
         assert_eq!(wanted["subjects"][0], "$KV.mesh-controller_declarations.>");
         assert_eq!(
             (&wanted["max_msgs_per_subject"], &wanted["allow_rollup_hdrs"]),

@@ -1,6 +1,10 @@
 //! A key-value bucket as NATS keeps it: a stream, and subjects below one prefix.
 
+use serde_json::{Value, json};
 use std::fmt;
+
+/// Without a number nats-server 2.15 allows a thousand consumers to a stream, and a bucket may have more readers.
+const MAX_CONSUMERS: u32 = 100_000;
 
 /// A key-value bucket by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +29,30 @@ impl<'a> Kv<'a> {
     /// The subject to which the values of `key` are written.
     pub fn subject(self, key: &str) -> String {
         format!("$KV.{}.{key}", self.0)
+    }
+
+    /// The configuration of the stream, for `STREAM.CREATE`: `history` values of each key, on `replicas` servers. Roll-ups
+    /// are not allowed: with one write anybody who may write one key could empty the bucket. Markers of deleted keys need
+    /// none.
+    pub fn configuration(self, history: u8, replicas: u8) -> Value {
+        json!({
+            "name": self.stream(),
+            "subjects": [format!("{}>", self.subject_prefix())],
+            "retention": "limits",
+            "storage": "file",
+            "discard": "new",
+            "num_replicas": replicas,
+            "max_msgs_per_subject": history,
+            "max_consumers": MAX_CONSUMERS,
+            "max_msgs": -1,
+            "max_bytes": -1,
+            "max_age": 0,
+            "max_msg_size": -1,
+            "allow_rollup_hdrs": false,
+            "deny_delete": true,
+            "deny_purge": false,
+            "allow_direct": true,
+        })
     }
 }
 

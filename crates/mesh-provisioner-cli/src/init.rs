@@ -11,7 +11,7 @@ use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::stream_info;
 use mesh_model::bucket::Bucket;
 use mesh_provisioner_api::failure::Cause;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::Duration;
 
 /// How long one request may take.
@@ -94,33 +94,11 @@ impl Init {
     }
 }
 
-/// How many consumers a bucket's stream may have: without a number nats-server 2.15 allows a thousand, and a mesh may have
-/// more nodes that watch.
-const MAX_CONSUMERS: u32 = 100_000;
-
-/// The stream of a bucket as the field makes it, but without roll-ups: with one write any node could empty a bucket of
-/// all nodes. Markers of deleted keys need none. The registry keeps more history, so that a write of another client can
-/// still be looked at after it was put right.
+/// The configuration of a bucket's stream. The registry keeps more history, so that a write of another client can still be
+/// looked at after it was put right.
 pub(super) fn advice(bucket: Bucket, replicas: u8) -> Value {
     let history = if bucket == Bucket::Registry { 8 } else { 1 };
-    json!({
-        "name": Kv::new(bucket.name()).stream(),
-        "subjects": [format!("{}>", Kv::new(bucket.name()).subject_prefix())],
-        "retention": "limits",
-        "storage": "file",
-        "discard": "new",
-        "num_replicas": replicas,
-        "max_msgs_per_subject": history,
-        "max_consumers": MAX_CONSUMERS,
-        "max_msgs": -1,
-        "max_bytes": -1,
-        "max_age": 0,
-        "max_msg_size": -1,
-        "allow_rollup_hdrs": false,
-        "deny_delete": true,
-        "deny_purge": false,
-        "allow_direct": true,
-    })
+    Kv::new(bucket.name()).configuration(history, replicas)
 }
 
 fn compare(there: &Value, advice: &Value) -> String {
@@ -159,6 +137,7 @@ fn zero_of(advised: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_bucket_that_differs_says_how() {

@@ -1,6 +1,7 @@
 //! A child process that is signalled by name, waited for within a bound, and never outlives its owner.
 
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -108,6 +109,22 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The memory of a process that may be written, as a core has it.
+pub fn memory(id: u32) -> Vec<u8> {
+    let maps = fs::read_to_string(format!("/proc/{id}/maps")).unwrap();
+    let file = fs::File::open(format!("/proc/{id}/mem")).unwrap();
+    let mut core = Vec::new();
+    for line in maps.lines().filter(|line| line.contains(" rw")) {
+        let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
+        let (from, to) = (u64::from_str_radix(from, 16).unwrap(), u64::from_str_radix(to, 16).unwrap());
+        let mut part = vec![0; usize::try_from(to - from).unwrap()];
+        if file.read_at(&mut part, from).is_ok() {
+            core.extend(part);
+        }
+    }
+    core
 }
 
 #[track_caller]

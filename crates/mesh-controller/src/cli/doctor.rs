@@ -140,7 +140,8 @@ impl Doctor {
                 Ok(answer) => match stream_info::parse_config(&answer.body) {
                     Err(error) => Err(format!("{bucket}: {error}: make it with mesh-controller init")),
                     Ok(there) => {
-                        let differences = buckets::differences(&there, &buckets::stream(bucket, history, 1));
+                        let differences =
+                            buckets::differences(&there, &Kv::new(bucket).configuration(history, 1));
                         match differences[..] {
                             [] => Ok(bucket.to_owned()),
                             _ => Err(format!("{bucket}: {}: update the stream", differences.join("; "))),

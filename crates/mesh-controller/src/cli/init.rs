@@ -52,7 +52,7 @@ impl Init {
         let mut exit = Exit::Done;
         for (bucket, history) in buckets::all() {
             let stream = Kv::new(bucket).stream();
-            let wanted = buckets::stream(bucket, history, self.replicas);
+            let wanted = Kv::new(bucket).configuration(history, self.replicas);
             let request = |subject: &str, body: Vec<u8>| Request {
                 subject: format!("{subject}{stream}"),
                 headers: Vec::new(),

@@ -263,7 +263,7 @@ fn make_bound(client: &mut Client, composed: &Composed, again: &dyn Fn() -> Resu
     for provider in providers {
         let bucket = buckets::bound(provider);
         let subject = format!("{STREAM_CREATE}{}", Kv::new(&bucket).stream());
-        let body = buckets::stream(&bucket, 1, 1).to_string().into_bytes();
+        let body = Kv::new(&bucket).configuration(1, 1).to_string().into_bytes();
         loop {
             match client.call(&subject, Vec::new(), body.clone(), CALL_TIMEOUT) {
                 Ok(_) => {}

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use mesh_testing::process::memory;
 use serde_json::{Value, json};
 
 use super::node::{APPLIED, BUCKETS, Mesh, Module, NEEDS, Node, REPORTS};
@@ -230,21 +231,4 @@ fn search(folder: &Path, needles: &[&str], files: &mut Vec<String>) {
             files.push(path.display().to_string());
         }
     }
-}
-
-/// The memory of a process that may be written, as a core has it.
-fn memory(id: u32) -> Vec<u8> {
-    use std::os::unix::fs::FileExt as _;
-    let maps = std::fs::read_to_string(format!("/proc/{id}/maps")).unwrap();
-    let file = std::fs::File::open(format!("/proc/{id}/mem")).unwrap();
-    let mut core = Vec::new();
-    for line in maps.lines().filter(|line| line.contains(" rw")) {
-        let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
-        let (from, to) = (u64::from_str_radix(from, 16).unwrap(), u64::from_str_radix(to, 16).unwrap());
-        let mut part = vec![0; usize::try_from(to - from).unwrap()];
-        if file.read_at(&mut part, from).is_ok() {
-            core.extend(part);
-        }
-    }
-    core
 }

@@ -4,6 +4,7 @@ use crate::asking::answer;
 use crate::bench::{Bench, controller, node};
 use crate::support::controller::{accepted, made};
 use mesh_daemon::time::rfc3339;
+use mesh_testing::process::memory;
 use mesh_testing::wait::{PATIENCE, until};
 use serde_json::json;
 use std::path::Path;
@@ -27,23 +28,6 @@ fn search(folder: &Path, needles: &[Vec<u8>], found: &mut Vec<String>) {
             found.extend(needles.iter().find(holds).map(|_| path.display().to_string()));
         }
     }
-}
-
-/// The memory of a process that may be written, as a core has it.
-fn memory(id: u32) -> Vec<u8> {
-    use std::os::unix::fs::FileExt;
-    let maps = std::fs::read_to_string(format!("/proc/{id}/maps")).unwrap();
-    let file = std::fs::File::open(format!("/proc/{id}/mem")).unwrap();
-    let mut core = Vec::new();
-    for line in maps.lines().filter(|line| line.contains(" rw")) {
-        let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
-        let (from, to) = (u64::from_str_radix(from, 16).unwrap(), u64::from_str_radix(to, 16).unwrap());
-        let mut part = vec![0; usize::try_from(to - from).unwrap()];
-        if file.read_at(&mut part, from).is_ok() {
-            core.extend(part);
-        }
-    }
-    core
 }
 
 #[test]
