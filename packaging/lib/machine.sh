@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 machine_suite=bookworm
 # What is in the tree beside systemd: what the tests look with, and what they look at. Of the runtimes below podman, crun
 # alone can do without control groups, which a machine in a machine may not write.
-machine_packages=systemd,systemd-sysv,dbus,strace,nftables,podman,containernetworking-plugins,crun,busybox-static
+machine_packages=systemd,systemd-sysv,dbus,strace,nftables,podman,containernetworking-plugins,crun,busybox-static,libpam-systemd,firewalld
 
 machine_tree() (
     local tree=$target/machine/base
@@ -23,6 +23,8 @@ machine_tree() (
         mkdir -p "$(dirname "$tree")"
         debootstrap --variant=minbase "--include=$machine_packages" "$machine_suite" "$tree" >"$tree.log" 2>&1 ||
             fail "the machine cannot be made: see $tree.log"
+        # A firewall runs where a test starts it.
+        systemctl --quiet --root="$tree" disable firewalld.service
         printf '%s\n' "$machine_packages" >"$tree/.complete"
     fi
     printf '%s\n' "$tree"

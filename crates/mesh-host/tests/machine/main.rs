@@ -2,6 +2,7 @@
 //! machine (`packaging/lib/machine.sh`); root alone can boot one.
 
 mod containers;
+mod firewalld;
 mod machine;
 mod managers;
 mod own;
