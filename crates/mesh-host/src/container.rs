@@ -82,7 +82,7 @@ pub fn sources(container: &resource::Container) -> Vec<String> {
 }
 
 /// A port of the machine that a container binds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HeldPort {
     /// The port.
     pub port: u16,

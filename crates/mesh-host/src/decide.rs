@@ -17,9 +17,12 @@ mod opening;
 mod orphan;
 mod package;
 mod process;
+mod reach;
 mod service;
 mod unit;
 mod user;
+
+pub(crate) use reach::reaches;
 
 use crate::desired::{Desired, Spec};
 use crate::digest::{Digest, DigestKey};

@@ -242,7 +242,7 @@ impl Engine {
             owners: self.owners,
         };
         match &work.job {
-            Job::Apply(desired) => self.hold(work, desired, decide::next(desired, &view), memory),
+            Job::Apply(desired) => self.hold(work, desired, decide::next(desired, &view), &view),
             Job::Remove => decide::next_orphan(&view),
             Job::LetGo => {
                 let verdict = Verdict::new(Outcome::Forgotten, "no longer declared; left as found");
@@ -251,23 +251,31 @@ impl Engine {
         }
     }
 
-    /// On an adopted node, what was found and would change is held until its module is taken.
-    fn hold(&self, work: &Work, desired: &Desired, decided: Move, memory: &Memory) -> Move {
+    /// On an adopted node, what was found and would change or be reached is held until its module is taken.
+    fn hold(&self, work: &Work, desired: &Desired, decided: Move, view: &View<'_>) -> Move {
+        let memory = view.memory;
         if !self.untaken.contains(&desired.origin) || !work.did.is_empty() {
             return decided;
         }
-        let held = |news| Verdict::new(Outcome::Held { news }, "found on the machine; left as found");
-        if memory.holds.contains_key(&work.target) {
-            return Move::Done(held(false), Remember::Same);
+        let held =
+            |news, detail: &str| Move::Done(Verdict::new(Outcome::Held { news }, detail), Remember::Same);
+        let found = "found on the machine; left as found";
+        if let Some(hold) = memory.holds.get(&work.target) {
+            return held(false, &hold.why);
         }
         // What was found as declared is not this host's: a person may have changed it since.
         let made = memory.records.get(&work.target).is_some_and(|record| record.claim != Claim::Agreed);
         let ours = made || memory.intents.contains_key(&work.target);
-        match decided {
+        match &decided {
             Move::Do(_, Verdict { outcome: Outcome::Updated | Outcome::Corrected(_), .. }) if !ours => {
-                Move::Done(held(true), Remember::Same)
+                held(true, found)
             }
-            other => other,
+            Move::Do(..) if !ours => match decide::reaches(desired, view) {
+                Ok(None) => decided,
+                Ok(Some(reached)) => held(true, &format!("it {reached}; not made")),
+                Err(early) => *early,
+            },
+            _ => decided,
         }
     }
 

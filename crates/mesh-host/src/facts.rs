@@ -4,7 +4,7 @@ mod managed;
 
 pub use managed::{AccountFact, Check, Load, Manager, OpeningFact, UnitFact};
 
-use crate::container::Family;
+use crate::container::{Family, HeldPort};
 use crate::digest::{Digest, Digests};
 use crate::step::Ids;
 use mesh_model::resource::Format;
@@ -58,6 +58,8 @@ pub enum Question {
     Network(String),
     /// Whether this image is here.
     Image(String),
+    /// Whether something listens on this port.
+    Listener(HeldPort),
     /// Whether this port is open, `8080/tcp`.
     Opening(String),
     /// From where a guard lets a port in, such as `8080/tcp`.

@@ -5,6 +5,7 @@
 mod action;
 pub mod command;
 mod firewall;
+mod listener;
 mod package;
 mod runtime;
 mod service;
@@ -79,6 +80,7 @@ impl Managers {
             Manager::Packages => Packages::look(questions),
             Manager::Runtime => self.runtimes.look(questions),
             Manager::Firewall => self.firewall.look(questions),
+            Manager::Sockets => listener::look(questions),
             Manager::Commands => {
                 let (contents, runtimes) = (&self.contents, &mut self.runtimes);
                 questions.iter().map(|question| action::look(question, contents, runtimes)).collect()

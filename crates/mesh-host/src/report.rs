@@ -122,6 +122,7 @@ fn asked(questions: &[Question]) -> Option<String> {
             Question::Unpacked { .. } => Some("each entry"),
             Question::Owner(_) | Question::UnitLog(_) | Question::Image(_) => None,
             Question::Container(_) => Some("container inspect"),
+            Question::Listener(_) => Some("sockets"),
             Question::Opening(_) | Question::Guard(_) => Some("firewall"),
             Question::Network(_) => Some("network ls"),
             Question::Unit(_) => Some("systemctl show"),

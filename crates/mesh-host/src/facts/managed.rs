@@ -24,6 +24,8 @@ pub enum Manager {
     Runtime,
     /// The firewall.
     Firewall,
+    /// The kernel, which knows the sockets.
+    Sockets,
 }
 
 impl Question {
@@ -40,6 +42,7 @@ impl Question {
             Self::Account(_) => Manager::Accounts,
             Self::Holds(_) => Manager::Commands,
             Self::Container(_) | Self::Network(_) | Self::Image(_) => Manager::Runtime,
+            Self::Listener(_) => Manager::Sockets,
             Self::Opening(_) | Self::Guard(_) => Manager::Firewall,
         }
     }

@@ -1,6 +1,7 @@
 //! Managers of the simulated machine: units, packages and commands, in memory. They refuse, hang, or do not answer.
 
 use crate::chance::Chance;
+use mesh_host::container::{Family, Health, HeldPort, Instance, Status};
 use mesh_host::facts::{Answer, Load, Manager, Question, UnitFact};
 use mesh_host::outcome::Failure;
 use mesh_host::step::{BootStep, PackageStep, ServiceStep, Step};
@@ -36,6 +37,10 @@ pub(crate) struct Managers {
     pub(crate) packages: BTreeSet<String>,
     /// The commands that were run, and made true what they say.
     pub(crate) done: BTreeSet<String>,
+    /// The ports on which something listens.
+    pub(crate) listening: BTreeSet<HeldPort>,
+    /// Somebody else's containers.
+    pub(crate) found: BTreeSet<String>,
     pub(crate) faults: Faults,
     /// A planted fault: a restart says that it went well, and nothing happened.
     pub(crate) restart_is_lost: bool,
@@ -52,10 +57,27 @@ impl Managers {
             Question::Package(name) if self.packages.contains(name) => {
                 Answer::Package("installed".to_owned())
             }
-            Question::Package(_) => Answer::Absent,
             Question::Holds(check) => {
                 Answer::Holds { yes: self.done.contains(&check.command.join(" ")), said: String::new() }
             }
+            Question::Listener(port) if self.listening.contains(port) => Answer::Present,
+            Question::Package(_) | Question::Listener(_) | Question::Network(_) => Answer::Absent,
+            Question::Image(_) => Answer::Present,
+            Question::Container(name) => Answer::Container(Box::new(Family {
+                runtime: "podman".to_owned(),
+                current: self.found.contains(name).then(|| Instance {
+                    number: "1".to_owned(),
+                    id: None,
+                    digest: String::new(),
+                    status: Status::Running,
+                    started: String::new(),
+                    restarts: 0,
+                    health: Health::Unchecked,
+                    lasts: true,
+                }),
+                next: None,
+                prev: None,
+            })),
             _ => Answer::NotAnswered("not simulated".to_owned()),
         }
     }
