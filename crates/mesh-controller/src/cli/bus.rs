@@ -20,7 +20,7 @@ use mesh_model::name;
 use mesh_model::report::Report;
 use mesh_model::rights::Inbox;
 use mesh_model::signed::{Envelope, PayloadType};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The name under which commands connect.
 const CLIENT: &str = "mesh-controller command";
@@ -28,6 +28,10 @@ const CLIENT: &str = "mesh-controller command";
 const INBOX: &str = "_INBOX";
 /// How long one request may take.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a nats-server may be without JetStream before a command gives up.
+const RELOAD: Duration = Duration::from_secs(2);
+/// Between two tries of the same request.
+const PAUSE: Duration = Duration::from_millis(100);
 /// The bucket of the newest reports.
 pub(super) const REPORTS: &str = "mesh-controller_reports";
 
@@ -85,12 +89,17 @@ pub(super) fn explain(error: &CallError, what: &str, nobody: &str) -> Exit {
 
 const NO_JETSTREAM: &str = "JetStream does not answer there: enable it in the nats-server's configuration";
 
-/// Sends a request to JetStream, and gives the body of the answer.
+/// Sends a request to JetStream, and gives the body of the answer. A server of the 2.9 line has no JetStream for a moment
+/// while it loads its users again, so a request that reached nobody is repeated for a while.
 pub(super) fn call(client: &mut Client, request: Request) -> Result<Vec<u8>, Exit> {
     let subject = request.subject;
-    match client.call(&subject, request.headers, request.body, CALL_TIMEOUT) {
-        Ok(answer) => Ok(answer.body),
-        Err(error) => Err(explain(&error, &subject, NO_JETSTREAM)),
+    let until = Instant::now() + RELOAD;
+    loop {
+        match client.call(&subject, request.headers.clone(), request.body.clone(), CALL_TIMEOUT) {
+            Ok(answer) => return Ok(answer.body),
+            Err(CallError::NoResponders) if Instant::now() < until => std::thread::sleep(PAUSE),
+            Err(error) => return Err(explain(&error, &subject, NO_JETSTREAM)),
+        }
     }
 }
 
