@@ -49,6 +49,8 @@ pub(super) struct Answered {
     pub(super) id: Option<u64>,
     pub(super) clients: Vec<Client>,
     pub(super) outcome: Result<String, Refusal>,
+    /// The state in which the query read the registry, if it did.
+    pub(super) registry: Option<State>,
 }
 
 /// Queries under way, and requests that wait, in the order of their arrival.
@@ -173,11 +175,6 @@ impl Queries {
         self.under_way.iter().map(|under_way| under_way.id).collect()
     }
 
-    /// The state in which the registry was last read.
-    pub(super) fn registry_state(&self) -> Option<&State> {
-        self.registry.as_deref().map(Snapshot::state)
-    }
-
     /// The caches of the buckets.
     pub(super) fn store(&self) -> Rc<CacheStore> {
         Rc::clone(&self.store)
@@ -238,7 +235,10 @@ impl Queries {
         let outcome = |(at, under_way): (usize, &mut UnderWay)| Some((at, under_way.query.outcome()?));
         let (at, (asked, outcome)) = self.under_way.iter_mut().enumerate().find_map(outcome)?;
         let under_way = &mut self.under_way[at];
-        self.registry = under_way.query.take_registry().or_else(|| self.registry.take());
+        let registry = under_way.query.take_registry().map(|(state, snapshot)| {
+            self.registry = snapshot.or_else(|| self.registry.take());
+            state
+        });
         let (answered, rest): (Vec<_>, Vec<_>) =
             mem::take(&mut under_way.clients).into_iter().partition(|(of, _)| *of == asked);
         under_way.clients = rest.into();
@@ -248,7 +248,8 @@ impl Queries {
             self.under_way.remove(at);
             self.changed = true;
         }
-        Some(Answered { id, clients: answered.into_iter().map(|(_, client)| client).collect(), outcome })
+        let clients = answered.into_iter().map(|(_, client)| client).collect();
+        Some(Answered { id, clients, outcome, registry })
     }
 
     /// When the first client has waited too long.

@@ -10,6 +10,7 @@ use super::call::{Budget, Call, Tag};
 use super::read::snapshot::Snapshot;
 use context::QueryContext;
 use mesh_jetstream::direct_get::Part;
+use mesh_jetstream::stream_info::State;
 use mesh_model::bucket::Bucket;
 use mesh_provisioner_api::failure::{Cause, Refusal};
 use mesh_provisioner_api::request::{Ask, What};
@@ -106,8 +107,8 @@ impl Query {
         }
     }
 
-    /// Its registry snapshot, once finished.
-    pub(super) const fn take_registry(&mut self) -> Option<Rc<Snapshot>> {
+    /// The state in which it read the registry, and the snapshot, once finished.
+    pub(super) fn take_registry(&mut self) -> Option<(State, Option<Rc<Snapshot>>)> {
         match self {
             Query::Page(page) => page.take_registry(),
             Query::Report(_) => None,

@@ -129,9 +129,7 @@ impl Seat {
 
     pub(super) fn send_responses(&mut self, now: Duration) {
         self.queries.cut_short(now);
-        let mut is_answered = false;
-        while let Some(Answered { id, clients, outcome }) = self.queries.answered() {
-            is_answered = true;
+        while let Some(Answered { id, clients, outcome, registry }) = self.queries.answered() {
             if let Some(id) = id {
                 self.give_up(Owner::Request(id), now);
             }
@@ -139,9 +137,9 @@ impl Seat {
             for client in clients {
                 self.settle(client, outcome.clone(), now);
             }
-        }
-        if is_answered && let Some(state) = self.queries.registry_state().cloned() {
-            self.registry_seen(&state, now);
+            if let Some(state) = registry {
+                self.registry_seen(&state, now);
+            }
         }
         while let Some((id, client, refusal)) = self.queries.overdue(now) {
             if let Some(id) = id {

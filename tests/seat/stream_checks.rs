@@ -1,7 +1,8 @@
 //! The looks at the streams of the buckets: a changed registry is noticed, and settings that lose what was written.
 
-use crate::play::{Asked, Play, get, keys_of, list, look, look_of};
-use mesh_model::bucket::Bucket::{self, Registry};
+use crate::play::{Asked, Play, get, keys_of, list, look, look_of, message_of};
+use mesh_model::bucket::Bucket::{self, Needs, Registry};
+use mesh_model::registry;
 use mesh_testing::jetstream;
 use std::time::Duration;
 
@@ -57,6 +58,38 @@ fn a_registry_that_was_emptied_is_noticed_when_it_is_read() {
     play.answer(17, jetstream::no_message()).lines();
     assert!(!play.seat.health(play.now).ready);
     play.due_in(1_000..=1_000).is([list(18, Registry)]);
+}
+
+#[test]
+fn what_was_read_of_the_registry_before_the_last_pass_is_no_reason_to_doubt_it() {
+    let mut play = looking();
+    answered(&mut play, 16, look_of(8, 13, 13)).nothing();
+    let mut entries: Vec<(String, String)> =
+        registry::ENTRIES.iter().map(|entry| (entry.kind.to_owned(), entry.to_json())).collect();
+    entries.sort();
+    play.ask("a", "").is([list(20, Registry)]);
+    let lines = play.pass_reads(20, &entries).lines();
+    assert!(lines[0].starts_with("to _INBOX.a: "), "{lines:?}");
+    // Another client writes a key, and the next pass finds it right again.
+    play.due_in(50_000..=50_000).is(looks(34));
+    answered(&mut play, 34, look_of(8, 13, 14)).nothing();
+    play.due_in(1_000..=1_000).is([list(38, Registry)]);
+    let kinds: Vec<&str> = entries.iter().map(|(kind, _)| kind.as_str()).collect();
+    let listed = String::from_utf8(keys_of(Registry, &kinds)).unwrap();
+    let listed = listed.replace("\"last_seq\":13", "\"last_seq\":14").into_bytes();
+    let asked = play.answer(38, listed).lines();
+    assert_eq!(asked.len(), 13, "{asked:?}");
+    let mut last = Vec::new();
+    for (call, (kind, value)) in (39..).zip(&entries) {
+        last = play.answer(call, message_of(Registry, kind, call - 38, value)).lines();
+    }
+    assert_eq!(last, ["debug: registry in place: 0 put, 0 deleted, 13 unchanged"]);
+    assert!(play.seat.health(play.now).ready);
+    // A query that does not read the registry says nothing of it.
+    play.ask("b", r#"{"what":"needs"}"#).is([look(52, Needs)]);
+    let lines = play.answer(52, look_of(1, 0, 0)).lines();
+    assert!(lines[0].starts_with("to _INBOX.b: "), "{lines:?}");
+    assert!(play.seat.health(play.now).ready, "{:?}", play.seat.health(play.now).missing);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::seat::read::found::Found;
 use crate::seat::read::snapshot::Snapshot;
 use mesh_jetstream::direct_get::Part;
 use mesh_jetstream::kv::Message;
+use mesh_jetstream::stream_info::State;
 use mesh_model::bucket::{Bucket, Fault, Malformed};
 use mesh_model::name;
 use mesh_provisioner_api::failure::{Cause, Refusal};
@@ -53,6 +54,8 @@ pub(in crate::seat) struct PageQuery {
     bytes: usize,
     /// The registry snapshot, from earlier queries or from this one.
     registry: Option<Rc<Snapshot>>,
+    /// The state in which this query read the registry.
+    registry_state: Option<State>,
     pub(super) outcome: Option<Result<String, Refusal>>,
 }
 
@@ -89,6 +92,7 @@ impl PageQuery {
             keys: 0,
             bytes: 0,
             registry,
+            registry_state: None,
             outcome: None,
         };
         query.stage = match query.ask.what {
@@ -154,9 +158,15 @@ impl PageQuery {
         self.registry = reader.learned().or_else(|| self.registry.take());
     }
 
-    /// Returns the registry snapshot.
-    pub(super) const fn take_registry(&mut self) -> Option<Rc<Snapshot>> {
-        self.registry.take()
+    fn note_registry_state(&mut self, reader: &BucketReader) {
+        if reader.bucket() == Bucket::Registry {
+            self.registry_state = reader.state().cloned();
+        }
+    }
+
+    /// Returns the state in which it read the registry, and the snapshot; `None` if it read none.
+    pub(super) fn take_registry(&mut self) -> Option<(State, Option<Rc<Snapshot>>)> {
+        Some((self.registry_state.take()?, self.registry.take()))
     }
 
     /// Ends the page before the first unread key, so that following `next` makes progress on a slow bus, too.
@@ -212,6 +222,7 @@ impl PageQuery {
             Step::Key(..) | Step::Entry(..) | Step::Cached => {}
             Step::Told | Step::End => {
                 self.learn(&mut reader);
+                self.note_registry_state(&reader);
                 self.stage = self.entries();
                 return progress;
             }
@@ -361,6 +372,7 @@ impl PageQuery {
     }
 
     fn answer(&mut self, reader: &BucketReader) {
+        self.note_registry_state(reader);
         let as_of = json(&reader.as_of());
         // A page that found no gap but did not read all keys has not shown that there is none. Neither has one with a
         // malformed key: the need that it was meant to state is not filled.

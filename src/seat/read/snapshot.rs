@@ -21,11 +21,6 @@ pub(in crate::seat) struct Snapshot {
 }
 
 impl Snapshot {
-    /// The state that the bucket had.
-    pub(in crate::seat) const fn state(&self) -> &State {
-        &self.state
-    }
-
     /// Whether it is valid for a bucket with this state.
     pub(in crate::seat) fn is_of(&self, state: Option<&State>) -> bool {
         state == Some(&self.state)
