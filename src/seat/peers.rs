@@ -87,8 +87,12 @@ impl OtherSeats {
         self.ends.take_if(|ends| now >= *ends).is_some()
     }
 
-    /// Another program asks who holds the seat: it may be new, so the next question comes soon.
-    pub(super) fn hint(&mut self, now: Duration) {
+    /// Another program asks who holds the seat: it may be new, so the next question comes soon. One that is known asks
+    /// because it was asked: two seats would ask each other without end.
+    pub(super) fn hint(&mut self, id: &str, now: Duration) {
+        if self.seen.contains_key(id) {
+            return;
+        }
         let soonest = self.asked.map_or(now, |asked| now.max(asked + SOONEST));
         self.due = self.due.map(|due| due.min(soonest));
     }

@@ -40,7 +40,7 @@ impl Seat {
             if other.id == self.settings.identity.id {
                 return;
             }
-            self.other_seats.hint(now);
+            self.other_seats.hint(&other.id, now);
         }
         let asked = if is_verb { Asked::Verb } else { Asked::Monitoring };
         if !REPLIES.may_answer(&reply, asked, &self.settings.reply_prefixes) {

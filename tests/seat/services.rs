@@ -90,6 +90,18 @@ fn two_seats_learn_of_each_other_and_report_it_once() {
 }
 
 #[test]
+fn seats_that_know_each_other_do_not_answer_each_question_with_another() {
+    let mut play = Play::serving();
+    play.tell(other("SEAT2", "0.1.0")).is([answer("SEAT2"), ping(16)]);
+    play.answer(16, pong("SEAT2", "0.1.0").into_bytes()).lines();
+    let since = play.now;
+    // The other one asks again because it was asked.
+    play.tell(other("SEAT2", "0.1.0")).is([answer("SEAT2")]);
+    ask_again(&mut play);
+    assert_eq!(play.now.saturating_sub(since), Duration::from_secs(20));
+}
+
+#[test]
 fn seats_of_different_versions_are_told_apart() {
     let mut play = Play::new();
     play.connect();
