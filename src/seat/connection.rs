@@ -103,7 +103,9 @@ impl Seat {
         let subject = words.split('"').nth(1).unwrap_or_default();
         let lower = words.to_ascii_lowercase();
         if lower.starts_with("permissions violation for subscription") {
-            self.denied_subscriptions.insert(hide(subject));
+            if self.denied_subscriptions.len() < self.subscriptions().len() {
+                self.denied_subscriptions.insert(hide(subject));
+            }
             self.connect_again_for_rights(now);
         } else if lower.starts_with("maximum subscriptions exceeded") {
             self.subscriptions_over_limit += 1;

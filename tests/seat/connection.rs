@@ -86,6 +86,17 @@ fn a_denied_subscription_is_said_until_a_server_grants_it() {
 }
 
 #[test]
+fn a_server_that_denies_without_end_fills_neither_the_memory_nor_the_health() {
+    let mut play = Play::serving();
+    for at in 0..10_000 {
+        let words = format!("Permissions Violation for Subscription to \"foreign.{at}\"");
+        play.tell(Event::ServerError(words)).lines();
+    }
+    let missing = play.seat.health(play.now).missing;
+    assert!((1..=play.seat.subscriptions().len()).contains(&missing.len()), "{} lines", missing.len());
+}
+
+#[test]
 fn an_answer_fits_the_bound_that_the_server_has_now() {
     let mut play = Play::serving();
     play.tell(Event::MaxPayload(1_000)).nothing();
