@@ -27,7 +27,7 @@ const UGLY: [&[u8]; 18] = [
     b"=00",
     b"=ZZ",
     b"\xff\xfe",
-    b"a\xc3",
+    b"a\xe2\x82",
     b"*",
     b">",
     b"a*",

@@ -159,8 +159,15 @@ fn end(block: &[u8], said: &Said<'_>) -> Result<Part, String> {
     }
 }
 
+/// A value as the API shows it in JSON: U+FFFD for each byte that is not UTF-8, also where several of them are one broken
+/// character. Both ways of reading a bucket give a key the same spelling.
 fn text(value: &[u8]) -> String {
-    String::from_utf8_lossy(value).into_owned()
+    let mut text = String::new();
+    for chunk in value.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    text
 }
 
 fn number(name: &str, value: Option<&[u8]>) -> Result<u64, String> {

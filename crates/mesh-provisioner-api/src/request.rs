@@ -2,6 +2,7 @@
 //! names it, because a response that ignores a filter is a response to another request.
 
 use super::reason::Reason;
+use mesh_jetstream::message::MAX_LINE_BYTES;
 use mesh_model::name;
 use mesh_model::object::{FieldError, Object};
 use serde_json::value::RawValue;
@@ -13,8 +14,8 @@ pub const MAX_BODY_BYTES: usize = 64 * 1024;
 /// The largest `limit`.
 pub const MAX_LIMIT: usize = 10_000;
 
-/// The longest `after`, in bytes: no subject is longer.
-const MAX_AFTER_BYTES: usize = 8 * 1024;
+/// The longest `after`, in bytes: no subject is longer than a line, and a byte that is not UTF-8 is shown as three.
+const MAX_AFTER_BYTES: usize = 3 * MAX_LINE_BYTES;
 
 /// The largest `stale_after`, in seconds: a hundred years.
 pub const MAX_STALE_AFTER: u64 = 100 * 366 * 24 * 3600;

@@ -52,6 +52,20 @@ fn every_page_size_gives_each_key_once_and_in_order() {
 }
 
 #[test]
+fn a_page_may_end_at_the_longest_key_that_there_can_be() {
+    let mesh = Mesh::start();
+    let (reader, tester) = (mesh.reader(), mesh.tester());
+    // Each byte that is not UTF-8 is shown as three.
+    let longest = [&b"n1."[..], &[0xff; 3_900]].concat();
+    tester.kv_put(COLLECT, "n0.hosts.web", "1");
+    tester.kv_put(COLLECT, &longest, "2");
+    tester.kv_put(COLLECT, "n2.hosts.web", "3");
+    let pages = reader.ask_all(&json!({"what": "collect", "limit": 1}));
+    assert_eq!(pages[0].next(), Some(format!("n1.{}", "\u{fffd}".repeat(3_900)).as_str()));
+    assert_eq!(pages.iter().flat_map(Answer::keys).collect::<Vec<_>>(), ["n0.hosts.web", "n2.hosts.web"]);
+}
+
+#[test]
 fn writes_between_pages_lose_and_repeat_no_older_key() {
     let mesh = Mesh::start();
     let (reader, tester) = (mesh.reader(), mesh.tester());

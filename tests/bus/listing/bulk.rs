@@ -21,10 +21,11 @@ fn fill(client: &Client) {
     for at in (0..1_500).step_by(7) {
         client.kv_delete(NEEDS, format!("n{}.web.port.p{at:04}", at % 3));
     }
-    let strange: [&[u8]; 6] = [
+    let strange: [&[u8]; 7] = [
         b"n1",
         b"n1.web.port",
         b"n1.\xff\xfe.x.y",
+        b"n1.\xe2\x82.x.y",
         b"n1.=61.port.http",
         b"n1.*.port.p0004",
         b"n1.web.port.>",
