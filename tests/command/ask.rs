@@ -41,6 +41,25 @@ fn cells(line: &str) -> Vec<&str> {
 }
 
 #[test]
+fn a_page_that_is_empty_and_has_more_behind_it_is_not_called_the_whole() {
+    let mesh = Mesh::start();
+    let tester = mesh.tester();
+    // More deleted keys than one page reads.
+    for at in 0..8_200 {
+        tester.kv_delete(NEEDS, format!("attic.web.port.p{at:04}"));
+    }
+    tester.kv_put(NEEDS, "cellar.web.port.http", "1");
+    for (question, code) in [("needs", 0), ("gaps", 3)] {
+        let finished = ask(&mesh, &[question]).expect_code(code);
+        assert!(finished.stderr.starts_with("there is more: "), "{question}: {}", finished.stderr);
+    }
+    let finished = ask(&mesh, &["needs", "--all", "-o", "name"]).expect_code(0);
+    assert_eq!(finished.stdout, "cellar.web.port.http\n");
+    let finished = ask(&mesh, &["gaps", "--all"]).expect_code(0);
+    assert!(finished.stderr.starts_with("no gaps: "), "{}", finished.stderr);
+}
+
+#[test]
 fn a_table_has_a_title_a_line_for_each_entry_and_what_is_malformed_apart() {
     let mesh = loaded();
     let finished = ask(&mesh, &["needs"]).expect_code(0);

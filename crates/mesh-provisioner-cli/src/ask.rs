@@ -211,8 +211,11 @@ impl Ask {
         let screen = Screen::of_stdout();
         let is_data = self.output != Form::Table || self.no_headers || !screen.is_terminal();
         let view = View { screen, now: SystemTime::now(), form: self.output, is_bare: self.no_headers };
-        let is_empty = ask.what != What::Health
-            && received.iter().all(|page| page.entries.is_empty() && page.malformed_total == 0);
+        let lists_nothing =
+            |page: &response::Received<'_>| page.entries.is_empty() && page.malformed_total == 0;
+        // A page may be empty although there is more.
+        let is_whole = received.last().is_some_and(|page| page.next.is_none());
+        let is_empty = ask.what != What::Health && is_whole && received.iter().all(lists_nothing);
         let nothing = match is_empty.then(|| nothing::explain(seat, ask)).transpose() {
             Ok(nothing) => nothing,
             Err(error) => return Continue(error.report()),
@@ -231,7 +234,11 @@ impl Ask {
             let gap = if is_data || entries.is_empty() || notes.is_empty() { "" } else { "\n" };
             print(is_data, &format!("{gap}{notes}"), false)?;
         }
-        let is_ok = received.iter().all(|page| page.ok != Some(false));
+        // A page of gaps with a `next` is not ok, because the rest is unknown: here the pages after it are known, too.
+        let is_followed = |page: &response::Received<'_>| page.next.is_some() && is_whole;
+        let is_ok = received.iter().all(|page| {
+            page.ok != Some(false) || ask.what == What::Gaps && is_followed(page) && lists_nothing(page)
+        });
         Continue(if is_ok { Exit::Done } else { Exit::NotOk })
     }
 
