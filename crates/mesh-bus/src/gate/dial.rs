@@ -59,6 +59,16 @@ fn look_up(host: &str, port: u16, within: Duration) -> Result<Vec<SocketAddr>, S
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![(address, port).into()]);
     }
+    let name = host.to_owned();
+    look_up_by(host, within, move || (name.as_str(), port).to_socket_addrs().map(Vec::from_iter))
+}
+
+/// The addresses that `resolve` finds. It runs in a thread of its own, and is left behind when the time is up.
+fn look_up_by(
+    host: &str,
+    within: Duration,
+    resolve: impl FnOnce() -> io::Result<Vec<SocketAddr>> + Send + 'static,
+) -> Result<Vec<SocketAddr>, String> {
     if LOOKUPS.fetch_add(1, Ordering::Relaxed) >= MAX_LOOKUPS {
         LOOKUPS.fetch_sub(1, Ordering::Relaxed);
         return Err(format!(
@@ -66,11 +76,9 @@ fn look_up(host: &str, port: u16, within: Duration) -> Result<Vec<SocketAddr>, S
         ));
     }
     let (sender, found) = bounded(1);
-    let name = host.to_owned();
     let spawned =
         thread::Builder::new().name("look-up".to_owned()).stack_size(STACK_BYTES).spawn(move || {
-            let found = (name.as_str(), port).to_socket_addrs().map(Vec::from_iter);
-            sender.try_send(found).ok();
+            sender.try_send(resolve()).ok();
             LOOKUPS.fetch_sub(1, Ordering::Relaxed);
         });
     if let Err(error) = spawned {
@@ -190,6 +198,7 @@ mod tests {
     use super::*;
     use std::io::Write;
     use std::net::TcpListener;
+    use std::sync::Mutex;
 
     const INFO: &str = r#"INFO {"server_id":"NA","version":"2.10.7","max_payload":1048576,"client_id":5} "#;
 
@@ -263,8 +272,41 @@ mod tests {
         );
     }
 
+    /// Look-ups are counted for the whole process.
+    static LOOKING_UP: Mutex<()> = Mutex::new(());
+
+    /// As the system's look-up does while no name server answers.
+    #[test]
+    fn g11_silent_name_servers_are_given_up_in_time_and_named_and_hold_few_threads() {
+        let _turn = LOOKING_UP.lock().unwrap();
+        let (answered, answer) = bounded::<()>(0);
+        let silent = |host: &str| {
+            let answer = answer.clone();
+            look_up_by(host, Duration::from_millis(100), move || {
+                answer.recv().ok();
+                Ok(vec![([127, 0, 0, 1], 4222).into()])
+            })
+        };
+        let words =
+            "the name \"bus.example\" could not be looked up in 0.1 s: the name servers do not answer"
+                .to_owned();
+        for _ in 0..MAX_LOOKUPS {
+            assert_eq!(silent("bus.example"), Err(words.clone()));
+        }
+        let words = "the name \"other.example\" was not looked up: the name servers have not answered others";
+        assert_eq!(silent("other.example"), Err(words.to_owned()));
+        // They answer again, and so do we.
+        drop(answered);
+        let until = Instant::now() + Duration::from_secs(5);
+        while LOOKUPS.load(Ordering::Relaxed) > 0 && Instant::now() < until {
+            thread::yield_now();
+        }
+        assert_eq!(silent("bus.example"), Ok(vec![([127, 0, 0, 1], 4222).into()]));
+    }
+
     #[test]
     fn each_address_of_a_name_gets_its_share() {
+        let _turn = LOOKING_UP.lock().unwrap();
         assert!(look_up("localhost", 4222, Duration::from_secs(5)).is_ok());
         let error = look_up("no.such.host.invalid", 4222, Duration::from_secs(5)).unwrap_err();
         assert!(error.contains("no.such.host.invalid"), "{error}");
