@@ -1,7 +1,6 @@
 //! The attackers, and those who ask for little beside them.
 
 use super::support::accounts::TESTER;
-use super::support::bucket::NEEDS;
 use super::support::client::{Client, Unanswered};
 use super::support::mesh::Mesh;
 use super::support::seat::KINDS;
@@ -33,7 +32,11 @@ const A_FEW: usize = 4;
 const MANY: usize = 80;
 
 /// How many keys a large bucket has.
-const KEYS: usize = 100_000;
+pub(crate) const KEYS: usize = 100_000;
+
+/// With three buckets just below the size from which they are not cached: their caches share 48 MiB, and the rows of a
+/// query have 32 MiB.
+pub(crate) const BOUND_OF_FULL_BUCKETS: Mib = Mib(128);
 
 /// How many writes leave before their arrival is awaited.
 const BURST: usize = 1000;
@@ -171,21 +174,21 @@ fn stays_within(mesh: &Mesh, Mib(bound): Mib) {
     assert!(kib <= bound * 1024, "the seat's memory came to {kib} KiB, more than {bound} MiB");
 }
 
-/// Fills the bucket of needs with 100 000 keys, without awaiting each write: that would take minutes.
-pub(crate) fn bulk(mesh: &Mesh, key: impl Fn(usize) -> Vec<u8>) {
+/// Fills a bucket with this many keys, without awaiting each write: that would take minutes.
+pub(crate) fn bulk(mesh: &Mesh, bucket: &str, keys: usize, key: impl Fn(usize) -> Vec<u8>) {
     let writer = mesh.server.client(&TESTER);
-    for at in 0..KEYS {
-        writer.publish([format!("$KV.{NEEDS}.").as_bytes(), &key(at)].concat(), "{\"port\":8080}");
+    for at in 0..keys {
+        writer.publish([format!("$KV.{bucket}.").as_bytes(), &key(at)].concat(), "{\"port\":8080}");
         if at % BURST == 0 {
-            stored_at_least(&writer, at.saturating_sub(5 * BURST));
+            stored_at_least(&writer, bucket, at.saturating_sub(5 * BURST));
         }
     }
-    stored_at_least(&writer, KEYS);
+    stored_at_least(&writer, bucket, keys);
 }
 
-fn stored_at_least(writer: &Client, count: usize) {
+fn stored_at_least(writer: &Client, bucket: &str, count: usize) {
     super::support::wait::until("the bus to have stored the keys", Duration::from_secs(60), || {
-        let stored = writer.stream_info(NEEDS)["state"]["messages"].as_u64().unwrap_or_default();
+        let stored = writer.stream_info(bucket)["state"]["messages"].as_u64().unwrap_or_default();
         if stored >= count as u64 { Ok(()) } else { Err(format!("{stored} of {count}")) }
     });
 }

@@ -7,10 +7,10 @@ mod support;
 mod load;
 
 use crate::support::verb::AsksTheSeat;
-use load::{BOUND, BOUND_OF_LONG_LISTS, Siege, bulk, overrun};
+use load::{BOUND, BOUND_OF_FULL_BUCKETS, BOUND_OF_LONG_LISTS, KEYS, Siege, bulk, overrun};
 use serde_json::json;
 use std::time::Duration;
-use support::bucket::NEEDS;
+use support::bucket::{APPLIED, COLLECT, NEEDS};
 use support::mesh::Mesh;
 use support::verb::{ANSWER_BOUND, Answer};
 
@@ -32,7 +32,7 @@ fn ten_thousand_nonsense_requests_a_second_stay_within_the_bounds() {
 fn a_bucket_of_a_hundred_thousand_keys_stays_within_the_bounds() {
     let mesh = Mesh::start();
     store_a_little(&mesh);
-    bulk(&mesh, |at| format!("cellar.web.port.p{at:06}").into_bytes());
+    bulk(&mesh, NEEDS, KEYS, |at| format!("cellar.web.port.p{at:06}").into_bytes());
     let siege = Siege::begin(&mesh);
     siege.ask_for_much("needs");
     siege.ask_for_much("drift");
@@ -45,7 +45,7 @@ fn a_bucket_of_a_hundred_thousand_keys_stays_within_the_bounds() {
 fn a_hundred_thousand_malformed_keys_stay_within_the_bounds() {
     let mesh = Mesh::start();
     store_a_little(&mesh);
-    bulk(&mesh, |at| match at % 4 {
+    bulk(&mesh, NEEDS, KEYS, |at| match at % 4 {
         0 => format!("cellar.{at}").into_bytes(),
         1 => format!("cellar.w=zz.port.p{at}").into_bytes(),
         2 => [b"cellar.\xff\xfe.port.p", at.to_string().as_bytes()].concat(),
@@ -89,4 +89,22 @@ fn full_pages_for_a_hundred_clients_stay_within_the_bounds() {
     }
     siege.end(BOUND);
     overrun(&mesh, "needs", BOUND);
+}
+
+#[test]
+fn a8_three_buckets_that_are_as_full_as_a_cache_may_be_stay_within_the_bounds() {
+    const FULL: usize = 140_000;
+    let mesh = Mesh::start();
+    bulk(&mesh, NEEDS, FULL, |at| format!("n{:04}.m{:02}.port.p{at}", at / 100, at / 5 % 20).into_bytes());
+    bulk(&mesh, APPLIED, FULL, |at| format!("n{:04}.m{:02}", at / 20, at % 20).into_bytes());
+    bulk(&mesh, COLLECT, FULL, |at| format!("n{:04}.c{:02}.m{at}", at / 100, at / 5 % 20).into_bytes());
+    store_a_little(&mesh);
+    let siege = Siege::begin(&mesh);
+    for what in ["nodes", "collections", "drift", "gaps", "needs", "applied"] {
+        siege.ask_for_much(what);
+    }
+    siege.end(BOUND_OF_FULL_BUCKETS);
+    for what in ["nodes", "collections", "drift"] {
+        overrun(&mesh, what, BOUND_OF_FULL_BUCKETS);
+    }
 }
