@@ -60,6 +60,22 @@ fn a_hundred_thousand_malformed_keys_stay_within_the_bounds() {
 }
 
 #[test]
+fn long_malformed_keys_that_look_alike_stay_within_the_bounds() {
+    let mesh = Mesh::start();
+    store_a_little(&mesh);
+    let long = "x".repeat(3_800);
+    // Sixteen bytes that are not UTF-8, all of them shown as the same character.
+    let keys = (0..101)
+        .flat_map(|place| (0xf0..=0xff).map(move |byte| (place, byte)))
+        .map(|(place, byte)| [format!("cellar.{place:03}{long}").as_bytes(), &[byte]].concat());
+    mesh.node("cellar").kv_put_all(NEEDS, keys.map(|key| (key, "1")));
+    let siege = Siege::begin(&mesh);
+    siege.ask_for_much("nodes");
+    siege.end(BOUND);
+    overrun(&mesh, "nodes", BOUND);
+}
+
+#[test]
 fn values_of_a_mebibyte_stay_within_the_bounds() {
     let mesh = Mesh::start();
     store_a_little(&mesh);

@@ -17,7 +17,7 @@ use crate::seat::read::cache::{Entry, Standing, words};
 use crate::seat::read::found::Found;
 use crate::seat::read::value_reader::is_nameable;
 use mesh_jetstream::direct_get::Part;
-use mesh_model::bucket::Bucket;
+use mesh_model::bucket::{self, Bucket};
 use mesh_provisioner_api::failure::{Cause, Refusal};
 use mesh_provisioner_api::reason::Reason;
 use mesh_provisioner_api::request::{Ask, MAX_LIMIT, What};
@@ -27,6 +27,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::mem;
+use std::rc::Rc;
 use std::time::Duration;
 use time::OffsetDateTime;
 
@@ -361,12 +362,9 @@ impl Report {
             Err(malformed) => {
                 self.malformed_total += 1;
                 self.aggregate.take_malformed(key);
+                let complaint = Rc::new(Complaint { bucket, malformed, standing });
                 for shown in &mut self.pages {
-                    shown.malformed.take(key, shown.after.as_deref(), || {
-                        let written = standing.map(|standing| (standing.sequence, words(standing.at)));
-                        let written = written.as_ref().map(|(sequence, at)| (*sequence, at.as_str()));
-                        MalformedEntry::new(key, &malformed, written).of(bucket).to_json()
-                    });
+                    shown.malformed.take(key, shown.after.as_deref(), &complaint);
                 }
             }
         }
@@ -423,7 +421,9 @@ impl Shown {
         if self.is_full {
             return;
         }
-        let Alike { mut complaints, mut total } = self.malformed.first.remove(place).unwrap_or_default();
+        let Alike { complaints, mut total } = self.malformed.first.remove(place).unwrap_or_default();
+        let mut complaints: Vec<String> =
+            complaints.iter().map(|complaint| complaint.to_json(place)).collect();
         let row_bytes = row.as_ref().map_or(0, String::len);
         let bytes =
             |complaints: &[String]| complaints.iter().map(|complaint| complaint.len() + 1).sum::<usize>();
@@ -449,8 +449,25 @@ struct Malformed {
 /// Malformed keys that look the same: in several buckets, or where bytes are shown as U+FFFD.
 #[derive(Debug, Default)]
 struct Alike {
-    complaints: Vec<String>,
+    /// The pages share them, and each renders no more than it lists: keys may be long.
+    complaints: Vec<Rc<Complaint>>,
     total: usize,
+}
+
+/// What is wrong with a key.
+#[derive(Debug)]
+struct Complaint {
+    bucket: Bucket,
+    malformed: bucket::Malformed,
+    standing: Option<Standing>,
+}
+
+impl Complaint {
+    fn to_json(&self, key: &str) -> String {
+        let written = self.standing.map(|standing| (standing.sequence, words(standing.at)));
+        let written = written.as_ref().map(|(sequence, at)| (*sequence, at.as_str()));
+        MalformedEntry::new(key, &self.malformed, written).of(self.bucket).to_json()
+    }
 }
 
 /// How many keys that look the same are listed; the others are only counted.
@@ -458,7 +475,7 @@ const MAX_ALIKE: usize = 16;
 
 impl Malformed {
     /// Adds a malformed key. It is kept if it is among the first ones after `after`.
-    fn take(&mut self, key: &str, after: Option<&str>, complain: impl FnOnce() -> String) {
+    fn take(&mut self, key: &str, after: Option<&str>, complaint: &Rc<Complaint>) {
         let is_behind_page = self.first.len() > MAX_MALFORMED_LISTED
             && self.first.keys().next_back().is_some_and(|last| key > last.as_str());
         if is_behind_page || after.is_some_and(|after| key <= after) {
@@ -467,7 +484,7 @@ impl Malformed {
         let alike = self.first.entry(key.to_owned()).or_default();
         alike.total += 1;
         if alike.complaints.len() < MAX_ALIKE {
-            alike.complaints.push(complain());
+            alike.complaints.push(Rc::clone(complaint));
         }
         if self.first.len() > MAX_MALFORMED_LISTED + 1 {
             self.first.pop_last();
