@@ -184,6 +184,20 @@ fn a_server_may_name_hundreds_of_others_at_the_start_and_later() {
 }
 
 #[test]
+fn what_a_server_says_as_soon_as_it_lets_the_seat_in_is_heard() {
+    let server = Server::start();
+    mesh::init(&server);
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let his = other.local_addr().expect("an address").to_string();
+    let info = r#"INFO {"server_id":"S","version":"2.15.1","max_payload":1048576,"client_id":1,"headers":true,"ldm":true}"#;
+    let later = with_urls(info, &[his]);
+    let port = in_between(&server, str::to_owned, later);
+    let seat = Seat::spawn(&Seat::plain_program(&format!("nats://127.0.0.1:{port}")), &server);
+    seat.wait_for_log("about to shut down", PATIENCE);
+    other.accept().expect("the seat moves to the other server");
+}
+
+#[test]
 fn an_odd_address_of_a_server_is_skipped_and_reported_once() {
     let server = Server::start();
     mesh::init(&server);

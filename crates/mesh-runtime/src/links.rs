@@ -44,12 +44,22 @@ pub(crate) struct Leaving {
     pub(crate) requests: Receiver<Message>,
 }
 
+/// What a server says while its connection is not up yet.
+#[derive(Default)]
+pub(crate) struct Early {
+    pub(crate) cluster: Option<Cluster>,
+    /// It is about to shut down.
+    pub(crate) is_lame: bool,
+}
+
 /// All connections.
 pub(crate) struct Links {
     settings: Arc<BusConfig>,
     client: String,
     pub(crate) serving: Option<Serving>,
     pub(crate) attempt: Option<Link>,
+    /// What the server of the attempt said before that was up.
+    pub(crate) early: Early,
     pub(crate) leaving: Vec<Leaving>,
     subscriptions: Vec<Subscription>,
     /// All known servers: those configured, then those that the cluster reported.
@@ -69,6 +79,7 @@ impl Links {
             client,
             serving: None,
             attempt: None,
+            early: Early::default(),
             leaving: Vec::new(),
             subscriptions: Vec::new(),
             odd_servers: Vec::new(),
@@ -97,6 +108,7 @@ impl Links {
             |Subscription { subject, queue, limit }| Subscribe { subject, queue, limit, listens: true };
         let subscribe = subscriptions.into_iter().map(subscribe).collect();
         let settings = Arc::clone(&self.settings);
+        self.early = Early::default();
         self.attempt = Some(Link::open(settings, servers, self.client.clone(), Some(inbox), subscribe)?);
         Ok(())
     }
@@ -151,8 +163,12 @@ impl Links {
         }
     }
 
-    /// Notes the other servers of the cluster. One that cannot be read is reported once.
+    /// Notes the other servers of the cluster in place of those that were noted before, which may have left it: each attempt
+    /// tries all servers. A server may name none although there are some. One that cannot be read is reported once.
     pub(crate) fn learn(&mut self, cluster: Cluster) {
+        if !cluster.servers.is_empty() {
+            self.servers.truncate(self.settings.servers.len());
+        }
         for address in cluster.servers {
             let is_known = |known: &Address| known.host == address.host && known.port == address.port;
             if !self.servers.iter().any(is_known) && self.servers.len() < MAX_SERVERS {
@@ -165,5 +181,30 @@ impl Links {
                 self.odd_servers.push(odd);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mesh_bus::config::{self, Flags};
+
+    #[test]
+    fn servers_that_left_the_cluster_are_not_tried_for_ever() {
+        let flags = Flags { server: Some("a,b".to_owned()), ..Flags::default() };
+        let mut links = Links::new(config::load(&flags, &|_| None).unwrap(), "client".to_owned());
+        let named = |hosts: &[&str]| Cluster {
+            servers: hosts.iter().map(|host| host.parse().unwrap()).collect(),
+            odd: Vec::new(),
+        };
+        let known = |links: &Links| -> Vec<String> {
+            links.servers.iter().map(|server| server.host.clone()).collect()
+        };
+        links.learn(named(&["a", "c", "d"]));
+        assert_eq!(known(&links), ["a", "b", "c", "d"]);
+        links.learn(named(&["d", "e"]));
+        assert_eq!(known(&links), ["a", "b", "d", "e"]);
+        links.learn(named(&[]));
+        assert_eq!(known(&links), ["a", "b", "d", "e"], "a server may name none at all");
     }
 }

@@ -335,7 +335,8 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
     fn attempt_became(&mut self, event: LinkEvent) -> ControlFlow<Exit> {
         match event {
             LinkEvent::Up(Connected { server, max_payload, cluster, replies, messages }) => {
-                self.links.learn(cluster);
+                let early = std::mem::take(&mut self.links.early);
+                self.links.learn(early.cluster.unwrap_or(cluster));
                 self.take_untaken()?;
                 self.links.attempt_is_up(replies, messages);
                 self.handle(Event::Up { server, max_payload })?;
@@ -349,7 +350,10 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
                     self.handle(Event::ServerError(words))?;
                 }
                 let lost = self.links.send_held();
-                if lost > 0 { self.handle(Event::Undelivered(lost)) } else { ControlFlow::Continue(()) }
+                if lost > 0 {
+                    self.handle(Event::Undelivered(lost))?;
+                }
+                if early.is_lame { self.handle(Event::LameDuck) } else { ControlFlow::Continue(()) }
             }
             LinkEvent::Down(why) => {
                 self.links.attempt = None;
@@ -358,9 +362,20 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
                 }
                 self.handle(Event::Down { why })
             }
-            LinkEvent::MaxPayload(_) | LinkEvent::LameDuck | LinkEvent::Cluster(_) | LinkEvent::Report(_) => {
+            LinkEvent::LameDuck => {
+                self.links.early.is_lame = true;
                 ControlFlow::Continue(())
             }
+            LinkEvent::Cluster(cluster) => {
+                self.links.early.cluster = Some(cluster);
+                ControlFlow::Continue(())
+            }
+            LinkEvent::Report(words) => {
+                warn!("{words}");
+                ControlFlow::Continue(())
+            }
+            // The connection has the present one when it is up.
+            LinkEvent::MaxPayload(_) => ControlFlow::Continue(()),
         }
     }
 

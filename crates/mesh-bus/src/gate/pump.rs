@@ -106,6 +106,10 @@ impl Pump {
             last_error: None,
             reports: [Report::default(); 4],
         };
+        // It may have said so while it let us in.
+        if self.info.lame_duck {
+            (self.events)(Event::LameDuck);
+        }
         let end = match flow.from_library.feed(said, flow.to_server.end()) {
             Ok(()) => {
                 self.serve(&mut library, &mut flow).unwrap_or_else(|fault| End::Broke(self.explain(&fault)))
