@@ -269,3 +269,47 @@ fn a_stranger_at_the_door_is_turned_away() {
     gate.abandon();
     connection.close();
 }
+
+#[test]
+fn a_server_that_pings_and_takes_no_answer_fills_no_memory() {
+    const PINGS: usize = 8_000_000;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream
+            .write_all(b"INFO {\"server_id\":\"S\",\"version\":\"2.15.1\",\"headers\":true,\"max_payload\":1048576,\"client_id\":1}\r\n")
+            .unwrap();
+        let mut said = Vec::new();
+        while !said.ends_with(b"PING\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            said.extend(byte);
+        }
+        stream.write_all(b"PONG\r\n").unwrap();
+        let pings = b"PING\r\n".repeat(PINGS / 100);
+        for _ in 0..100 {
+            stream.write_all(&pings).unwrap();
+        }
+        // What waited for it until now.
+        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        let (mut taken, mut chunk) = (0, vec![0; 64 * 1024]);
+        while let Ok(count) = stream.read(&mut chunk) {
+            taken += count;
+        }
+        taken
+    });
+    let servers = vec![Address { tls: false, host: "127.0.0.1".to_owned(), port }];
+    let settings = Arc::new(BusConfig { servers, auth: Auth::None, tls: Tls::default(), inbox_prefix: None });
+    let entered = gate::enter(&settings.servers[0], &settings, "test", &[], &|_| {}).unwrap();
+    let gate = entered.start(Arc::new(|_| {})).unwrap();
+    let connection = nats::Options::with_token(gate.secret())
+        .add_root_certificate("/dev/null")
+        .connect(gate.url())
+        .unwrap();
+    let taken = server.join().unwrap();
+    let all = PINGS * b"PONG\r\n".len();
+    assert!(taken < all * 2 / 3, "{taken} of {all} bytes waited, most of them in the gate");
+    gate.abandon();
+    connection.close();
+}
