@@ -5,6 +5,7 @@ use crate::support::accounts::{READER, TESTER};
 use crate::support::bucket::NEEDS;
 use crate::support::health::SeesHealth;
 use crate::support::mesh::{self, Mesh};
+use crate::support::program::Program;
 use crate::support::proxy::Proxy;
 use crate::support::seat::Seat;
 use crate::support::server::Server;
@@ -136,8 +137,8 @@ fn in_between(server: &Server, greeting: impl Fn(&str) -> String + Send + 'stati
             let later = later.clone();
             thread::spawn(move || {
                 let mut line = String::new();
-                // Up to the PONG that lets the client in all is text.
-                while !line.starts_with("PONG") {
+                // Up to the PONG that lets the client in all is text, unless it is TLS.
+                while !later.is_empty() && !line.starts_with("PONG") {
                     line.clear();
                     if said.read_line(&mut line).is_ok_and(|count| count == 0)
                         || to_client.write_all(line.as_bytes()).is_err()
@@ -250,6 +251,51 @@ fn what_a_server_says_before_tls_is_not_believed() {
     });
     assert_eq!(visits.load(Ordering::Relaxed), 0, "{}", seat.log());
     assert!(seat.status().is_none());
+}
+
+/// Somebody in the middle passes TLS on, and says before it that the cluster has a server of his own. Tells whether the
+/// seat tried that one when its connection was cut.
+fn believes_what_is_said_before_tls(ca: impl Fn(Program, &str) -> Program) -> bool {
+    let authority = Authority::new();
+    let issued = authority.issue("server", "127.0.0.1", Term::Valid);
+    let tls = format!(
+        "tls {{ cert_file: {:?}, key_file: {:?} }}\nallow_non_tls: true",
+        issued.certificate, issued.key
+    );
+    let server = Setup::shipped().append(&tls).start();
+    mesh::init(&server);
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let his = other.local_addr().expect("an address").to_string();
+    let visits = Arc::new(AtomicUsize::new(0));
+    {
+        let visits = Arc::clone(&visits);
+        thread::spawn(move || {
+            for visitor in other.incoming().flatten() {
+                visits.fetch_add(1, Ordering::Relaxed);
+                drop(visitor);
+            }
+        });
+    }
+    let port = in_between(&server, move |info| with_urls(info, std::slice::from_ref(&his)), String::new());
+    let proxy = Proxy::to(([127, 0, 0, 1], port).into());
+    let url = proxy.client_url().replace("nats://", "tls://");
+    let mut seat = Seat::spawn(&ca(Seat::plain_program(&url), &authority.file()), &server);
+    seat.wait_ready();
+    for _ in 0..3 {
+        let before = proxy.accepted();
+        proxy.cut();
+        proxy.wait_accepted(before, PATIENCE);
+        seat.wait_ready();
+    }
+    visits.load(Ordering::Relaxed) > 0
+}
+
+#[test]
+fn what_is_said_before_tls_is_not_believed_where_anybody_can_have_a_certificate() {
+    let with_the_systems_roots = |program: Program, ca: &str| program.env("SSL_CERT_FILE", ca);
+    assert!(!believes_what_is_said_before_tls(with_the_systems_roots));
+    // Whom a CA of one's own certifies belongs to the mesh.
+    assert!(believes_what_is_said_before_tls(|program, ca| program.args(&["--tls-ca", ca])));
 }
 
 #[test]

@@ -53,6 +53,11 @@ pub fn enter(
         login
             .exchange(&mut Queue::default(), until, |login| login.wire.is_set_up())
             .map_err(|fault| login.explain(fault, settings))?;
+        // Anybody in between may have written what came before TLS. A server that it names would get the credentials if
+        // its certificate is good, and by the system's roots anybody's is good for a name of his own.
+        if tls.ca.is_none() && tls.pin.is_none() {
+            login.said.info.connect_urls.clear();
+        }
     }
     doing(format!("waiting for {server} to let us in"));
     let own: Vec<(&String, u64)> = own.iter().zip(FIRST_OWN_SID..).collect();
