@@ -9,6 +9,7 @@ mod connection;
 mod gate;
 mod listing;
 mod process;
+mod recorded;
 mod registry;
 mod rights;
 mod security;

@@ -15,12 +15,15 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long everything may take to be right again once the faults are off.
 const RECOVERY: Duration = Duration::from_secs(180);
+
+/// How long the host may take to put an edited file right: twice its interval.
+const HEALED: Duration = Duration::from_secs(10);
 
 /// How long nothing may be written after that.
 const QUIET: Duration = Duration::from_secs(15);
@@ -61,6 +64,8 @@ struct Soak {
     provider: KeyPair,
     assigned: BTreeMap<&'static str, BTreeSet<&'static str>>,
     bound: BTreeMap<&'static str, u64>,
+    /// What was edited by hand since a module was taken off.
+    edited: Vec<(PathBuf, String)>,
     turn: u64,
     tally: BTreeMap<String, u64>,
     trouble: Vec<String>,
@@ -107,6 +112,21 @@ impl Soak {
             .flat_map(|(node, modules)| modules.iter().map(|module| (*node, *module)))
             .collect();
         (!all.is_empty()).then(|| *self.chance.pick(&all))
+    }
+
+    /// The host keeps what a person changed when its module goes, and then it stands in the way of the next one. So an edit is
+    /// put right before that: by the host, or by the person where the host has let go of the file.
+    fn take_edits_back(&mut self) {
+        for (path, text) in std::mem::take(&mut self.edited) {
+            let until = Instant::now() + HEALED;
+            while fs::read_to_string(&path).is_ok_and(|now| now == text) {
+                if Instant::now() > until {
+                    let _ = fs::remove_file(&path);
+                    self.count("edit taken back by hand");
+                }
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
     }
 
     fn change_settings(&mut self) {
@@ -162,6 +182,7 @@ impl Soak {
             }
             Act::Unassign => {
                 let Some((node, module)) = self.any_assigned() else { return };
+                self.take_edits_back();
                 if self.try_command("unassign", &["unassign", node, module]) {
                     self.assigned.entry(node).or_default().remove(module);
                     self.push();
@@ -191,7 +212,11 @@ impl Soak {
             Act::Edit => {
                 let files = watch::files(&self.lab.folder.path().join("nodes"));
                 if !files.is_empty() {
-                    let _ = fs::write(self.chance.pick(&files), format!("edited by hand, {turn}\n"));
+                    let (path, text) =
+                        (self.chance.pick(&files).clone(), format!("edited by hand, {turn}\n"));
+                    if fs::write(&path, &text).is_ok() {
+                        self.edited.push((path, text));
+                    }
                     self.count("edit by hand");
                 }
             }
@@ -348,6 +373,7 @@ fn soak() {
         provider,
         assigned: NODES.into_iter().map(|node| (node, BTreeSet::new())).collect(),
         bound: BTreeMap::new(),
+        edited: Vec::new(),
         turn: 0,
         tally: BTreeMap::new(),
         trouble: Vec::new(),
