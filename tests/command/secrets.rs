@@ -45,6 +45,18 @@ fn no_secret_is_in_any_output() {
         &format!(r#"{{"url":"nats://{address}","user":"reader","password":"{SECRET}","socks_proxy":"x"}}"#),
         0o600,
     );
+    // A URL in the wrong place.
+    for command in [
+        vec!["ask"],
+        vec!["permissions"],
+        vec!["permissions", "seat"],
+        vec!["completion"],
+        vec!["completion", "bash"],
+    ] {
+        let program = Program::new(&command).args(&[&format!("nats://reader:{SECRET}@{address}")]);
+        assert_eq!(program.clone().run().code(), 64, "{command:?}");
+        keeps_secrets(&program);
+    }
     for command in commands() {
         let program = Program::new(&command);
         for url in [

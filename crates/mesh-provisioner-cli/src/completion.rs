@@ -8,6 +8,7 @@ use super::connect::Environment;
 use crate::PROGRAM;
 use argh::{ArgsInfo, CommandInfoWithArgs, FromArgs};
 use candidates::{Candidates, candidates};
+use mesh_daemon::arguments::mask;
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
 use mesh_daemon::terminal::escape;
@@ -43,13 +44,13 @@ impl Completion {
             ("fish", []) => FISH,
             ("candidates", words) => return print(&answer(program, words, environment)),
             ("bash" | "zsh" | "fish", [extra, ..]) => {
-                complain(&format!("{extra:?} is one word too many: completion takes a shell"));
+                complain(&mask(&format!("{extra:?} is one word too many: completion takes a shell")));
                 return Exit::Usage;
             }
             (other, _) => {
-                complain(&format!(
+                complain(&mask(&format!(
                     "{other:?} is not a shell that {PROGRAM} completes for: bash, zsh or fish"
-                ));
+                )));
                 return Exit::Usage;
             }
         };

@@ -1,7 +1,7 @@
 //! `permissions`: prints the least rights of a role, to be put into a nats-server's configuration.
 
 use argh::{ArgsInfo, FromArgs};
-use mesh_daemon::arguments::did_you_mean;
+use mesh_daemon::arguments::{did_you_mean, mask};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
 use mesh_model::rights::Rights;
@@ -70,7 +70,7 @@ impl Permissions {
                 Format::Json => rights.to_json(),
             }),
             Err(why) => {
-                complain(&why);
+                complain(&mask(&why));
                 Exit::Usage
             }
         }
