@@ -148,6 +148,10 @@ impl World<'_> {
             if self.link != link || link.is_none() {
                 return Err("the connection broke with nothing in the way".to_owned());
             }
+            let health = self.seat.health(self.now);
+            if !health.ready {
+                return Err(format!("it is not ready with nothing in the way: {:?}", health.missing));
+            }
             if self.tally.errors > errors {
                 return Err(format!("an error answer with nothing in the way: {}", self.last_error));
             }
