@@ -137,8 +137,9 @@ fn in_between(server: &Server, greeting: impl Fn(&str) -> String + Send + 'stati
             let later = later.clone();
             thread::spawn(move || {
                 let mut line = String::new();
-                // Up to the PONG that lets the client in all is text, unless it is TLS.
-                while !later.is_empty() && !line.starts_with("PONG") {
+                // Up to the PONG that lets the client in all is text, unless it is TLS, whose first byte is this.
+                let is_tls = said.fill_buf().is_ok_and(|bytes| bytes.first() == Some(&0x16));
+                while !is_tls && !line.starts_with("PONG") {
                     line.clear();
                     if said.read_line(&mut line).is_ok_and(|count| count == 0)
                         || to_client.write_all(line.as_bytes()).is_err()

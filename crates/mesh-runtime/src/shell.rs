@@ -336,7 +336,8 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
         match event {
             LinkEvent::Up(Connected { server, max_payload, cluster, replies, messages }) => {
                 let early = std::mem::take(&mut self.links.early);
-                self.links.learn(early.cluster.unwrap_or(cluster));
+                self.links.learn(cluster);
+                early.cluster.into_iter().for_each(|later| self.links.learn(later));
                 self.take_untaken()?;
                 self.links.attempt_is_up(replies, messages);
                 self.handle(Event::Up { server, max_payload })?;
@@ -367,7 +368,9 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
                 ControlFlow::Continue(())
             }
             LinkEvent::Cluster(cluster) => {
-                self.links.early.cluster = Some(cluster);
+                if !cluster.servers.is_empty() {
+                    self.links.early.cluster = Some(cluster);
+                }
                 ControlFlow::Continue(())
             }
             LinkEvent::Report(words) => {

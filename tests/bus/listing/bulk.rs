@@ -25,7 +25,7 @@ fn fill(client: &Client) {
         b"n1",
         b"n1.web.port",
         b"n1.\xff\xfe.x.y",
-        b"n1.\xe2\x82.x.y",
+        b"n1.\xe2\x82.z.y",
         b"n1.=61.port.http",
         b"n1.*.port.p0004",
         b"n1.web.port.>",
