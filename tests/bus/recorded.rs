@@ -54,7 +54,7 @@ fn compare(what: &str, path: &str, then: &Value, now: &Value) {
 #[test]
 fn requests_and_values_of_0_1_0_mean_the_same() {
     let recorded: Value = serde_json::from_str(RECORDED).unwrap();
-    let mut mesh = Mesh::start();
+    let mesh = Mesh::start();
     let tester = mesh.tester();
     // A seat of 0.1.0 wrote the registry. This one has nothing to correct.
     for write in recorded["writes"].as_array().unwrap() {
