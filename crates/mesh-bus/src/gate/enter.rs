@@ -177,7 +177,12 @@ impl Said {
             Op::Pong => *is_in = true,
             Op::Info(json) => {
                 if let Ok(new) = Info::parse(json) {
-                    *info = new;
+                    let old = std::mem::replace(info, new);
+                    // Several may come at once. One that names no other servers does not say that there are none.
+                    info.lame_duck |= old.lame_duck;
+                    if info.connect_urls.is_empty() {
+                        info.connect_urls = old.connect_urls;
+                    }
                 }
             }
             Op::Error(words) if words.starts_with("Permissions Violation") => protests.push(words),
