@@ -85,6 +85,6 @@ fn what_is_wrong_is_one_sentence_with_the_next_command() {
     }
     says(
         &why(&mesh, &["attic", "web"]).expect_code(3),
-        &["attic web asks for something that cannot be read"],
+        &["attic web has a malformed key: attic.web.config: 3 tokens"],
     );
 }

@@ -107,21 +107,31 @@ impl Facts {
     }
 
     fn of_placeholder(&self, placeholder: &Placeholder) -> Finding {
-        let Placeholder { kind, name } = placeholder;
         match self.need(placeholder) {
             Some(need) => self.of_need(need),
-            None => match self.malformed.iter().find(|malformed| is_meant(malformed, kind, name)) {
-                Some(malformed) => of_malformed(malformed),
-                None => self.not_needed(placeholder),
+            None => match self.meant(placeholder) {
+                Some(malformed) if self.near(placeholder).is_empty() => of_malformed(malformed),
+                _ => self.not_needed(placeholder),
             },
         }
     }
 
-    /// Nobody asked for it.
-    fn not_needed(&self, Placeholder { kind, name }: &Placeholder) -> Finding {
+    /// The malformed key that was probably meant for a placeholder.
+    fn meant(&self, Placeholder { kind, name }: &Placeholder) -> Option<&Malformed> {
+        self.malformed.iter().find(|malformed| is_meant(malformed, kind, name))
+    }
+
+    /// Which need was probably meant, as the end of a sentence.
+    fn near(&self, Placeholder { kind, name }: &Placeholder) -> String {
         let known: Vec<String> =
             self.needs.iter().map(|need| format!("{}:{}", need.kind, need.name)).collect();
-        let near = did_you_mean(&format!("{kind}:{name}"), known.iter().map(String::as_str));
+        did_you_mean(&format!("{kind}:{name}"), known.iter().map(String::as_str))
+    }
+
+    /// Nobody asked for it.
+    fn not_needed(&self, placeholder: &Placeholder) -> Finding {
+        let kind = &placeholder.kind;
+        let near = self.near(placeholder);
         let mut how = format!("is not filled: the module does not ask for it{near}");
         if near.is_empty() && self.entry(kind).is_none() {
             let kinds = self.registry.iter().map(|entry| entry.kind.as_str());
@@ -177,10 +187,8 @@ impl Facts {
             let finding = of_malformed(malformed);
             let more = self.malformed.len() - 1;
             let more = if more > 0 { format!("; {more} more like it") } else { String::new() };
-            return wrong(
-                format!("asks for something that cannot be read{more}: {}", finding.how),
-                finding.next,
-            );
+            let how = format!("has a malformed key: {}: {}{more}", malformed.key, malformed.detail);
+            return wrong(how, finding.next);
         }
         let first = |is: &dyn Fn(&Need) -> bool| {
             let those: Vec<&Need> = self.needs.iter().filter(|need| is(need)).collect();
@@ -310,6 +318,12 @@ impl Facts {
     fn evidence(&self, placeholder: &Placeholder) -> Vec<(&'static str, String)> {
         let mut evidence = Vec::new();
         let need = self.need(placeholder);
+        if need.is_none()
+            && !self.near(placeholder).is_empty()
+            && let Some(malformed) = self.meant(placeholder)
+        {
+            evidence.push(("malformed", format!("{}: {}", malformed.key, malformed.detail)));
+        }
         if let Some(need) = need {
             let value = need.value.as_ref().map_or_else(
                 || "which is not JSON or too large to show".to_owned(),
@@ -601,8 +615,24 @@ mod tests {
                 delete,
             ),
         );
-        assert!(!of(facts(), None).0);
+        is(
+            facts(),
+            None,
+            (false, "attic web has a malformed key: attic.web.port: 3 tokens where a need has 4", delete),
+        );
         assert!(of(facts(), Some(("dir", "x"))).0, "another placeholder is well");
+        // A mistyped name is not the key's fault.
+        let mut mistyped = facts();
+        mistyped.needs.push(need("port", "http", "1", EARLY));
+        is(
+            mistyped,
+            Some(("port", "htp")),
+            (
+                false,
+                "attic web port:htp is not filled: the module does not ask for it: did you mean port:http?",
+                Some("mesh-provisioner ask needs --node attic --module web"),
+            ),
+        );
     }
 
     #[test]
