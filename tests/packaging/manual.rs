@@ -67,6 +67,8 @@ fn the_manual_has_every_flag_of_every_command() {
             // `--help` is said once for all.
             let known = flag == "--help" || has_word(own, &flag) || has_word(connecting, &flag);
             assert!(known, "{MANUAL} does not say {command} {flag}");
+            let (which, _) = connecting.split_once("\n.TP").expect("a list of the options");
+            assert!(flag != "--server" || has_word(which, &command), "{MANUAL}: {command} connects");
         }
     }
     for flag in section(&printed(&["--help"]), "Options:") {
