@@ -66,7 +66,7 @@ fn read(client: &mut Client) -> Result<Plan, Exit> {
             Ok(answer) => Ok(answer.body),
             Err(CallError::NoResponders) => Err(Cause::NoResponders),
             Err(CallError::Silent) => Err(Cause::Silent),
-            Err(error) => return Err(explain(&error, &request.subject, "", "administrator")),
+            Err(error) => return Err(explain(&error, &request.subject, "", "seat")),
         };
         match planning.on_reply(tag, answer.as_deref().map_err(Clone::clone)) {
             Ok(Some(plan)) => return Ok(plan),

@@ -103,6 +103,7 @@ fn what_cannot_be_read_whole_is_no_plan() {
     let reader = plan(&server, &READER).expect_code(77);
     assert_eq!(reader.stdout, "");
     assert!(reader.stderr.contains("$JS.API.STREAM.INFO.KV_mesh-provisioner_registry"), "{}", reader.stderr);
+    assert!(reader.stderr.contains("mesh-provisioner permissions seat prints"), "{}", reader.stderr);
 }
 
 #[test]
