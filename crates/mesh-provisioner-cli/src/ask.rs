@@ -176,8 +176,9 @@ impl Ask {
                 let chosen: Vec<String> = list.split(',').map(str::trim).map(str::to_owned).collect();
                 if let Some(unknown) = chosen.iter().find(|state| !states.contains(&state.as_str())) {
                     let near = did_you_mean(unknown, states.iter().copied());
+                    let the = if near.is_empty() { ": the" } else { " The" };
                     return Err(format!(
-                        "{word} has no state {unknown:?}{near}; there are {}",
+                        "{word} has no state {unknown:?}{near}{the} states are {}",
                         states.join(", ")
                     ));
                 }
@@ -299,5 +300,21 @@ mod tests {
     fn an_answer_is_one_line_whatever_is_stored() {
         let body = b"{\"value\":{\r\n  \"a\": \"x\\ny\"\n}}";
         assert_eq!(one_line(body), "{\"value\":{    \"a\": \"x\\ny\" }}\n");
+    }
+
+    #[test]
+    fn a_state_that_is_not_known_is_refused_with_the_states() {
+        let ask = Ask::from_args(&["ask"], &["drift", "--state", "nevr"]).unwrap();
+        let refusal = ask.rows(What::Drift).unwrap_err();
+        assert_eq!(
+            refusal,
+            "drift has no state \"nevr\": did you mean never? The states are current, never, unapplied, orphan"
+        );
+        let ask = Ask::from_args(&["ask"], &["drift", "--state", "xyzzyx"]).unwrap();
+        let refusal = ask.rows(What::Drift).unwrap_err();
+        assert_eq!(
+            refusal,
+            "drift has no state \"xyzzyx\": the states are current, never, unapplied, orphan"
+        );
     }
 }
