@@ -11,9 +11,11 @@ use jiff::tz::TimeZone;
 /// The zone of that IANA name; without a name, UTC.
 ///
 /// # Errors
-/// Neither this machine nor this program knows it.
+/// The machine does not know it.
 pub fn zone(name: Option<&str>) -> Result<TimeZone, String> {
     name.map_or(Ok(TimeZone::UTC), |name| {
-        TimeZone::get(name).map_err(|_| format!("the time zone {name} is not known here: see the IANA list"))
+        TimeZone::get(name).map_err(|_| {
+            format!("the time zone {name} is not known here: install tzdata, or correct the name")
+        })
     })
 }

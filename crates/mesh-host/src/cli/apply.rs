@@ -9,7 +9,7 @@ use mesh_daemon::output::{complain, print_on};
 use mesh_daemon::terminal::escape;
 use mesh_model::bundle::Bundle;
 use mesh_model::host_api::{Line, MAX_REQUEST_BYTES, Request};
-use mesh_model::json::{Json, Read as _};
+use mesh_model::json::{At, Json, Read as _};
 use mesh_model::report::{ModuleState, Outcome, Report, Reported, Word};
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -178,9 +178,9 @@ fn read(file: &PathBuf) -> Result<Input, String> {
     }
     let json = Json::parse_bytes(&bytes).map_err(|problem| format!("{shown}: {problem}"))?;
     let read = if json.get("bundle").is_some() {
-        Bundle::from_json_bytes(&bytes).map(|bundle| Input::Bundle(Box::new(bundle)))
+        Bundle::read(&json, &At::Root).map(|bundle| Input::Bundle(Box::new(bundle)))
     } else {
-        Request::from_json_bytes(&bytes).and_then(|request| match request {
+        Request::read(&json, &At::Root).and_then(|request| match request {
             Request::Apply(apply) | Request::Plan(apply) => Ok(Input::Mesh(apply)),
             _ => Err(mesh_model::json::Problem::at_root("is neither a bundle nor an apply")),
         })

@@ -18,6 +18,8 @@ use zeroize::Zeroizing;
 const MAX_ENTRIES: u64 = 1_000;
 /// How many directories stay open while a batch is answered.
 const MAX_PARENTS: usize = 64;
+/// How many bytes of a file are digested at a time.
+const MAX_BUFFER: usize = 64 << 10;
 
 /// The directories of this batch that are open already. Within one batch nothing is done, so none of them is stale.
 #[derive(Default)]
@@ -141,8 +143,9 @@ fn digests(
 ) -> Result<Option<Digests>, Errno> {
     let mut file = open_regular(directory, name, stat)?;
     let mut stream = Stream::new(key);
-    // Secrets pass through here.
-    let mut buffer = Zeroizing::new(vec![0; 64 << 10]);
+    // Secrets pass through here. Its end is read too, in one call for a small file.
+    let room = usize::try_from(stat.size).unwrap_or(MAX_BUFFER).saturating_add(1).min(MAX_BUFFER);
+    let mut buffer = Zeroizing::new(vec![0; room]);
     let mut left = MAX_READ;
     loop {
         match file.read(&mut buffer[..]) {
