@@ -48,34 +48,39 @@ pub struct Client {
 
 impl Client {
     /// Connects as `name`. Responses arrive in an inbox under the first of `prefixes` that the account may subscribe.
+    /// The next one is tried only when the server has denied the one before, since it logs each denial.
     pub fn connect(
         settings: BusConfig,
         name: &str,
         prefixes: &[&str],
         id: &str,
     ) -> Result<Client, ConnectError> {
-        let servers = settings.servers.clone();
-        let mut inboxes: Vec<String> = prefixes.iter().map(|prefix| format!("{prefix}.{id}")).collect();
-        let subscribe = inboxes.iter().map(|inbox| {
-            let subject = format!("{inbox}.*");
-            Subscribe { subject, queue: None, limit: 1024, listens: false }
-        });
-        let link = Link::open(Arc::new(settings), servers, name.to_owned(), None, subscribe.collect())
-            .map_err(|error| ConnectError::Unreachable(format!("cannot start a thread: {error}")))?;
-        let mut up = await_up(&link).map_err(ConnectError::Unreachable)?;
-        // A denial arrives before the reply to the flush that completes the connection.
+        let settings = Arc::new(settings);
         let mut denied = String::new();
-        for words in link.server_errors().try_iter() {
-            if let Some(at) = inboxes.iter().position(|inbox| denies(&words, &format!("{inbox}.*"))) {
-                inboxes.remove(at);
-                up.messages.remove(at);
-                denied = words;
+        for prefix in prefixes {
+            match Self::with_inbox(&settings, name, format!("{prefix}.{id}")) {
+                Err(ConnectError::NoInbox(words)) => denied = words,
+                other => return other,
             }
         }
-        if inboxes.is_empty() {
-            return Err(ConnectError::NoInbox(denied));
+        Err(ConnectError::NoInbox(denied))
+    }
+
+    fn with_inbox(settings: &Arc<BusConfig>, name: &str, inbox: String) -> Result<Client, ConnectError> {
+        let subject = format!("{inbox}.*");
+        let subscribe = Subscribe { subject: subject.clone(), queue: None, limit: 1024, listens: false };
+        let servers = settings.servers.clone();
+        let link = Link::open(Arc::clone(settings), servers, name.to_owned(), None, vec![subscribe])
+            .map_err(|error| ConnectError::Unreachable(format!("cannot start a thread: {error}")))?;
+        let up = await_up(&link).map_err(ConnectError::Unreachable)?;
+        // A denial arrives before the reply to the flush that completes the connection.
+        if let Some(words) = link.server_errors().try_iter().find(|words| denies(words, &subject)) {
+            link.close(CLOSE);
+            return Err(ConnectError::NoInbox(words));
         }
-        let (inbox, replies) = (inboxes.remove(0), up.messages.remove(0));
+        let Some(replies) = up.messages.into_iter().next() else {
+            return Err(ConnectError::Unreachable("the subscription ended".to_owned()));
+        };
         Ok(Client { link, server: up.server, inbox, replies, calls: 0 })
     }
 

@@ -129,7 +129,8 @@ pub fn plan(composed: &Composed, sent: &[Sent], only: Option<&str>) -> Plan {
         .nodes
         .keys()
         .map(String::as_str)
-        .chain(sent.iter().map(|sent| sent.node.as_str()))
+        // Of a node that was removed the declaration's row stays, since it has the highest sequence.
+        .chain(sent.iter().filter(|sent| sent.value.is_some() || !sent.done).map(|sent| sent.node.as_str()))
         .filter(|name| only.is_none_or(|only| only == *name))
         .collect();
     let mut by_node: BTreeMap<&str, Vec<&Sent>> = BTreeMap::new();

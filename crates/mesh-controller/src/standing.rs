@@ -79,7 +79,7 @@ pub fn outstanding(store: &Store, reports: &Reports) -> Result<BTreeMap<String, 
                 }
             }
             if !is_new {
-                return Ok(without_facts(kept));
+                return told(store, kept);
             }
             recompose(store, &other, &mut kept)?;
             kept
@@ -87,7 +87,7 @@ pub fn outstanding(store: &Store, reports: &Reports) -> Result<BTreeMap<String, 
     };
     match put(store.inventory(), &name, &all) {
         // Another command writes just now: then it is composed again the next time.
-        Ok(()) | Err(Error::Busy(_)) => Ok(without_facts(all)),
+        Ok(()) | Err(Error::Busy(_)) => told(store, all),
         Err(error) => Err(error),
     }
 }
@@ -148,6 +148,16 @@ fn short(bytes: &[u8]) -> String {
 fn put(inventory: &Connection, name: &str, all: &Kept) -> Result<(), Error> {
     let body = serde_json::to_vec(all).map_err(|error| Error::Broken(error.to_string()))?;
     standing::put(inventory, name, &body)
+}
+
+/// What is told: of every node that there is, and of removed ones while something of theirs is to be sent.
+fn told(store: &Store, kept: Kept) -> Result<BTreeMap<String, Outstanding>, Error> {
+    let nodes: BTreeSet<String> =
+        crate::store::nodes::all(store.inventory())?.into_iter().map(|node| node.name).collect();
+    let undone = sent::count_undone(store.inventory())?;
+    let mut all = without_facts(kept);
+    all.retain(|node, of| of.lines > 0 || nodes.contains(node) || undone.contains_key(node));
+    Ok(all)
 }
 
 fn without_facts(kept: Kept) -> BTreeMap<String, Outstanding> {

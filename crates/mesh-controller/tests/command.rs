@@ -541,3 +541,50 @@ fn what_is_printed_as_json_keeps_to_the_schemas_that_ship() {
     keeps("plan", &mesh.ends(2, &["plan", "--json"]).out);
     keeps("status", &mesh.ends(3, &["status", "--json"]).out);
 }
+
+#[test]
+fn a_removed_node_is_not_in_the_status_once_its_keys_are_deleted() {
+    let mesh = simple();
+    mesh.done(&["push"]);
+    mesh.done(&["unassign", "attic", "small"]);
+    let hex = mesh.ends(2, &["plan"]).out.rsplit_once("sha256:").unwrap().1.trim().to_owned();
+    mesh.done(&["push", "--yes", &hex]);
+    mesh.done(&["node", "remove", "attic"]);
+    mesh.done(&["push"]);
+    assert_eq!(mesh.done(&["status"]), "no nodes: add one with node add\n");
+}
+
+#[test]
+fn a_removal_that_is_refused_leaves_the_keys_and_one_that_was_cut_short_can_be_repeated() {
+    let mesh = simple();
+    let mut store = Store::open(&mesh.paths()).unwrap();
+    let act =
+        |command| mesh_controller::store::acts::Act { at: 1, who: "test", command, what: "", why: None };
+    let change = store.change_identity(&act("join")).unwrap();
+    let keys = identity::NodeKeys {
+        node: "attic".into(),
+        epoch: 1,
+        bus: nkeys::KeyPair::new_user().public_key().parse().unwrap(),
+        sealing: nkeys::XKey::new().public_key().parse().unwrap(),
+        token: "t".into(),
+        joined: 1,
+        address: None,
+        arch: None,
+        facts: "{}".into(),
+    };
+    identity::put_node_keys(&change, &keys).unwrap();
+    change.commit().unwrap();
+    let refused = mesh.ends(1, &["node", "remove", "attic"]);
+    assert!(refused.err.contains("attic has modules: small"), "{}", refused.err);
+    assert!(identity::keys_of(store.identity(), "attic").unwrap().is_some());
+
+    mesh.done(&["unassign", "attic", "small"]);
+    // The first of its two transactions, and then the end of the program.
+    let change = store.change_identity(&act("node remove")).unwrap();
+    identity::drop_node_keys(&change, "attic").unwrap();
+    change.commit().unwrap();
+    mesh.done(&["node", "remove", "attic"]);
+    mesh.done(&["node", "add", "attic"]);
+    let shown = mesh.done(&["node", "show", "attic"]);
+    assert!(shown.contains("not yet: token issue"), "{shown}");
+}

@@ -143,3 +143,21 @@ fn b10_everybody_is_let_in_while_the_controller_is_off() {
         try_connect(&mesh.server, &machine.bus, &format!("_INBOX_mesh.node.{node}")).unwrap();
     }
 }
+
+#[test]
+fn a_command_with_the_controllers_key_violates_no_permission() {
+    let mesh = support::Mesh::start();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mesh-controller"));
+    command
+        .args(["push", "--server", &mesh.server.client_url()])
+        .arg("--nkey")
+        .arg(mesh.keys.join("controller.nk"));
+    command
+        .env("MESH_STORE_INVENTORY", &mesh.paths.inventory)
+        .env("MESH_STORE_IDENTITY", &mesh.paths.identity);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let log = mesh.server.log();
+    let violations: Vec<&str> = log.lines().filter(|line| line.contains("Violation")).collect();
+    assert!(violations.is_empty(), "{violations:?}");
+}

@@ -306,12 +306,16 @@ impl Remove {
     fn run(self, environment: Environment<'_>) -> Ended {
         let mut store = store(environment)?;
         let doing = Doing::new(environment, "node remove", &self.name).because(self.why.as_ref());
-        // The inventory first: it refuses a node that runs something. Keys without a node let nobody in.
-        judged(&mut store, &doing, |change| nodes::remove(change, &self.name))?;
         let act = doing.act();
+        // The inventory refuses a node that runs something; dropped, this changes nothing.
+        let refuses = store.change_inventory(&act).or_end()?;
+        nodes::remove(&refuses, &self.name).or_end()?;
+        drop(refuses);
+        // The keys go first: a machine that still has them would join again, and bring its node back.
         let change = store.change_identity(&act).or_end()?;
         identity::drop_node_keys(&change, &self.name).or_end()?;
         change.commit().or_end()?;
+        judged(&mut store, &doing, |change| nodes::remove(change, &self.name))?;
         Ok(print(&format!("{}: removed; what the buckets hold of it goes with the next push\n", self.name)))
     }
 }
