@@ -4,6 +4,7 @@ use crate::compose::snapshot::{Bound, Port, Snapshot};
 use crate::compose::tests::{DB, WEB, keys, mesh, module, set};
 use crate::store::sent::Sent;
 use mesh_model::node_record::Recovery;
+use mesh_model::report::HeldPort;
 use mesh_model::signed::PayloadType;
 use proptest::prelude::*;
 
@@ -252,6 +253,55 @@ pub(crate) fn mutate(snapshot: &mut Snapshot, mutation: &Mutation) {
             node.keys = Some(fresh);
         }
     }
+}
+
+#[test]
+fn p01_a_seat_that_another_module_takes_shows_at_whoever_asks_for_it() {
+    let mut base = mesh();
+    base.nodes.get_mut("attic").unwrap().address = Some("10.0.0.7".into());
+    let asks = r#"{"module":"asks","version":"1","seats":{"asks":["primary"]},
+        "resources":[{"id":"who","type":"file","path":"/etc/asks","content":"${seat:primary}"}]}"#;
+    base.modules.insert("asks".into(), module(asks));
+    base.assignments.insert(("attic".into(), "asks".into()), set(()));
+    let base = kept(&base);
+    let sent = send(&plan(&compose(&base), &[], None), &[]);
+    let mut changed = base.clone();
+    changed.modules.insert("other".into(), module(&DB.replace("\"db\"", "\"other\"")));
+    changed.assignments.remove(&("cellar".into(), "db".into()));
+    changed.assignments.insert(("attic".into(), "other".into()), set(()));
+    changed.bindings.clear();
+    let planned = plan(&compose(&changed), &sent, Some("attic"));
+    assert!(planned.differs() && !planned.is_hindered(), "{planned:?}");
+    let line = planned.nodes["attic"].lines.iter().find(|line| line.module == "asks").expect("a line");
+    assert_eq!(line.path, "placement.seat.primary");
+    assert_eq!((line.old.as_deref(), line.new.as_deref()), (Some("\"10.0.0.9\""), Some("\"10.0.0.7\"")));
+}
+
+#[test]
+fn p01_what_a_machine_reports_of_its_ports_shows() {
+    let base = mesh();
+    let port = |snapshot: &Snapshot| {
+        let planned = plan(&compose(snapshot), &[], Some("attic"));
+        assert!(!planned.is_hindered(), "{planned:?}");
+        let lines = planned.nodes["attic"].lines.clone();
+        lines.into_iter().find(|line| line.path == "placement.port.http").unwrap().new.unwrap()
+    };
+    assert_eq!(port(&base), "20000");
+    // A new port avoids what the machine holds, and what it gives to outgoing connections.
+    let mut changed = base.clone();
+    let node = changed.nodes.get_mut("attic").unwrap();
+    node.held = vec![HeldPort { port: 20_000, id: "other.thing".into() }];
+    assert_eq!(port(&changed), "20001");
+    changed.nodes.get_mut("attic").unwrap().ephemeral = Some((19_000, 20_500));
+    assert_eq!(port(&changed), "20501");
+    // A kept one stays, and the plan says where it lies.
+    let mut base = kept(&base);
+    let sent = send(&plan(&compose(&base), &[], None), &[]);
+    base.nodes.get_mut("attic").unwrap().ephemeral = Some((19_000, 20_500));
+    let planned = plan(&compose(&base), &sent, Some("attic"));
+    assert!(!planned.differs());
+    let notes = &planned.nodes["attic"].notes;
+    assert!(notes.iter().any(|note| note.contains("lies in the range 19000 to 20500")), "{notes:?}");
 }
 
 proptest! {
