@@ -124,3 +124,21 @@ fn a8_three_buckets_that_are_as_full_as_a_cache_may_be_stay_within_the_bounds() 
         overrun(&mesh, what, BOUND_OF_FULL_BUCKETS);
     }
 }
+
+#[test]
+fn a9_a_bucket_of_three_hundred_thousand_keys_is_paged_and_its_nodes_are_answered() {
+    let mesh = Mesh::start();
+    bulk(&mesh, NEEDS, 3 * KEYS, |at| format!("n{:05}.web.port.p{at}", at / 100).into_bytes());
+    store_a_little(&mesh);
+    let siege = Siege::begin(&mesh);
+    let reader = mesh.reader();
+    let page = reader.ask(&json!({"what": "needs", "limit": 10})).good();
+    assert_eq!(page.keys().len(), 10);
+    assert_eq!(page.keys()[..5], (0..5).map(|at| format!("attic.web.port.p{at}")).collect::<Vec<_>>());
+    let next = reader.ask(&json!({"what": "needs", "limit": 10, "after": page.next().expect("more")})).good();
+    assert_eq!(next.keys().len(), 10);
+    assert!(page.keys().iter().all(|key| !next.keys().contains(key)));
+    // Whether there is a gap takes all of it: a page of gaps ends when its time is over, and says where.
+    reader.ask(&json!({"what": "gaps"})).good();
+    siege.end(BOUND);
+}

@@ -9,6 +9,7 @@ use crate::support::accounts::{READER, SEAT, TESTER};
 use crate::support::bucket::{NEEDS, REGISTRY};
 use crate::support::client::{Client, Inbox};
 use crate::support::mesh::{self, Mesh};
+use crate::support::program::Program;
 use crate::support::seat::{KINDS, Seat};
 use crate::support::setup::{Right, Setup};
 use crate::support::verb::{Answer, VERB};
@@ -207,4 +208,33 @@ fn a_registry_that_may_not_be_listed_is_left_alone() {
     assert_eq!(all.len(), KINDS);
     assert!(!all.contains(&"no-kind-at-all".to_owned()), "{all:?}");
     seat.wait_for_log("registry in place: 13 put, 1 deleted, 0 unchanged", PATIENCE);
+}
+
+#[test]
+fn g2_a_stream_that_is_no_bucket_is_an_error_and_never_an_empty_list() {
+    let mesh = Mesh::start();
+    let tester = mesh.tester();
+    let origin = json!({"name": "KV_origin", "subjects": ["origin.>"], "storage": "file"});
+    tester.api("STREAM.CREATE.KV_origin", &origin);
+    for at in 0..3 {
+        tester.request(format!("origin.{at}"), "1", PATIENCE).expect("it is stored");
+    }
+    let fields = [
+        (json!({"subjects": null, "mirror": {"name": "KV_origin"}}), "it is a mirror of another stream"),
+        (json!({"sources": [{"name": "KV_origin"}]}), "it takes messages from other streams (sources)"),
+        (json!({"subjects": ["other.>"]}), "subjects"),
+    ];
+    for (fields, words) in fields {
+        tester.delete_bucket(NEEDS);
+        let made = tester.create_bucket(NEEDS, &fields);
+        assert!(made["error"].is_null(), "{made}");
+        for what in ["needs", "gaps", "drift"] {
+            let answer = mesh.reader().ask(&json!({"what": what}));
+            let said = answer.expect_error(503);
+            assert!(said.contains(NEEDS) && said.contains(words), "{what}: {said}");
+        }
+        let checked = Program::new(&["check"]).server(&mesh.server).account(&SEAT).run_within(PATIENCE * 2);
+        let printed = checked.expect_code(1).stdout;
+        assert!(printed.contains(words), "{printed}");
+    }
 }

@@ -4,10 +4,15 @@ use crate::support::health::SeesHealth;
 use crate::support::verb::AsksTheSeat;
 use serde_json::json;
 
-use crate::support::accounts::{READER, SEAT};
+use std::io::Write as _;
+use std::process::Stdio;
+use std::thread;
+
+use crate::support::accounts::{READER, SEAT, TESTER};
 use crate::support::bucket::REGISTRY;
 use crate::support::client::Client;
 use crate::support::mesh::{self, Mesh};
+use crate::support::process::Process;
 use crate::support::program::Program;
 use crate::support::seat::{KINDS, Seat};
 use crate::support::server::Server;
@@ -93,4 +98,37 @@ fn quoted_text_cannot_forge_a_line_or_steer_a_terminal() {
         assert!(time.len() == 24 && time.starts_with("20") && time.ends_with('Z'), "{line}");
         assert!(matches!(words.next(), Some("INFO" | "WARN")), "{line}");
     }
+}
+
+#[test]
+fn a18_a_stderr_that_nobody_reads_holds_up_neither_work_nor_term() {
+    let server = Server::start();
+    mesh::init(&server);
+    let (unread, mut writer) = std::io::pipe().expect("a pipe");
+    let mut command = Seat::program(&server.client_url()).command();
+    command.stdout(Stdio::null()).stderr(writer.try_clone().expect("a second end of the pipe"));
+    // The pipe is full, and stays so.
+    let filling = thread::spawn(move || writer.write_all(&vec![b'x'; 1 << 20]));
+    let mut seat = Process::start("seat", &mut command);
+    drop(command);
+    let reader = server.client(&READER);
+    wait::until("the seat to answer", PATIENCE, || {
+        let answer = reader.try_ask(r#"{"what":"registry"}"#).map_err(|error| error.to_string())?;
+        if answer.entries().len() == KINDS { Ok(()) } else { Err(answer.text().clone()) }
+    });
+    // What it does is logged, and done.
+    let tester = server.client(&TESTER);
+    for turn in 0..100 {
+        tester.kv_put(REGISTRY, "port", format!("\"{turn}\""));
+    }
+    seat.signal("HUP");
+    wait::until("the seat to correct the key", PATIENCE, || {
+        let value = tester.kv_get(REGISTRY, "port").expect("a key").value;
+        if value.starts_with(b"{") { Ok(()) } else { Err(format!("{value:?}")) }
+    });
+    seat.signal("TERM");
+    let status = seat.ended(PATIENCE).expect("it ends");
+    assert_eq!(status.code(), Some(0));
+    drop(unread);
+    assert!(filling.join().expect("a thread").is_err(), "somebody has read the pipe");
 }
