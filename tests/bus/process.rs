@@ -216,6 +216,22 @@ fn the_status_file_says_how_the_seat_is() {
 }
 
 #[test]
+fn the_status_file_tells_of_a_connection_at_once_also_where_the_seat_is_not_ready() {
+    let server = Setup::shipped().append("jetstream: false").start();
+    let directory = tempfile::tempdir().expect("a directory");
+    let runtime = directory.path().to_str().expect("a path in UTF-8");
+    let program = Seat::program(&server.client_url()).env("RUNTIME_DIRECTORY", runtime);
+    let seat = Seat::spawn(&program, &server);
+    seat.wait_for_log("connected to", PATIENCE);
+    // It is written every 15 s in any case.
+    wait::until("a status that names the server", Duration::from_secs(5), || {
+        let text = std::fs::read_to_string(directory.path().join("status.json")).unwrap_or_default();
+        let told = text.contains(&server.address().to_string()) && !text.contains("not connected");
+        if told && text.contains("\"ready\":false") { Ok(()) } else { Err(text) }
+    });
+}
+
+#[test]
 fn bad_configuration_ends_with_78_and_one_line_that_says_what_to_change() {
     let directory = tempfile::tempdir().expect("a directory");
     let empty = directory.path().join("empty.creds");

@@ -341,6 +341,7 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
                 self.take_untaken()?;
                 self.links.attempt_is_up(replies, messages);
                 self.handle(Event::Up { server, max_payload })?;
+                self.status_due = Instant::now();
                 // The server has reported by now which subscriptions it denies.
                 while let Some(words) = self
                     .links
@@ -398,6 +399,7 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
             LinkEvent::Down(why) => {
                 self.take_untaken()?;
                 self.links.retire();
+                self.status_due = Instant::now();
                 self.handle(Event::Down { why })
             }
         }
