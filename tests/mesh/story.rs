@@ -64,6 +64,7 @@ fn the_story_of_a_mesh() {
     a_file_is_put_right(&lab);
     silence_changes_nothing(&mut lab);
     a_module_is_taken_off(&lab);
+    a_vault_that_is_away_is_named_and_changes_nothing(&mut lab);
 }
 
 fn it_is_assigned_and_applied(lab: &mut Lab) {
@@ -244,4 +245,38 @@ fn a_module_is_taken_off(lab: &Lab) {
     lab.wait_current("attic", "web");
     assert_eq!(web(lab)["listen"], "127.0.0.1:20000");
     assert_eq!(fs::read_to_string(&data).expect("the data"), "{\"visitors\":7}\n");
+}
+
+/// The vault is away for a while: what runs stays as it is, a new module waits, and the seat says for whom.
+fn a_vault_that_is_away_is_named_and_changes_nothing(lab: &mut Lab) {
+    let files = written(lab);
+    lab.end("vault");
+    lab.controller(&["assign", "garage", "web"]);
+    lab.push();
+    let gaps = |lab: &Lab| lab.run("reader", "mesh-provisioner", &["ask", "gaps", "--node", "garage"]);
+    until("gaps to name the needs that wait for the vault", || {
+        let said = gaps(lab);
+        let waits = |line: &&str| line.contains(" secret ") && line.contains("no responder");
+        let right = said.stdout.lines().filter(waits).count() == 2;
+        if right { Ok(()) } else { Err(format!("{said:?}")) }
+    });
+    let why = lab.run("reader", "mesh-provisioner", &["why", "garage", "web", "secret:session-key"]);
+    assert!(why.stdout.contains("mesh-vault"), "{}", why.stdout);
+    assert!(!lab.on("garage", WEB).exists());
+    let now = written(lab);
+    for (path, file) in &files {
+        // The list of the provider's consumers has one more, and its credential is the vault's.
+        assert!(now.get(path) == Some(file), "{path}");
+    }
+
+    lab.start_program("vault");
+    lab.wait_ready("vault");
+    let provider = lab.provider("cellar", "postgres");
+    let value = json!({"host": "127.0.0.1", "port": 5432});
+    lab.answer_as(&provider, "cellar", "postgres", "garage.web.postgres.database", &value);
+    lab.wait_current("garage", "web");
+    until("no gap to be left", || {
+        let said = gaps(lab);
+        if said.stderr.starts_with("no gaps") { Ok(()) } else { Err(said.stdout) }
+    });
 }
