@@ -4,7 +4,7 @@
 #
 # `$target` is where everything that is built and fetched goes: CARGO_TARGET_DIR, or target/ at the top of the tree.
 #
-# shellcheck disable=SC2034  # whoever sources it uses what is not used here
+# shellcheck disable=SC2034  # the script that sources it uses what is not used here
 
 set -euo pipefail
 # A failure inside `$(...)` is a failure too.

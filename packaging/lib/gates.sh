@@ -2,7 +2,7 @@
 # Sourced by packaging/test: the checks that need a tool of their own. What a machine cannot do goes into `left_out`, so
 # that it is printed at the end. Call `own_directory` first.
 #
-# shellcheck disable=SC2154  # whoever sources it sets what is not set here
+# shellcheck disable=SC2154  # the script that sources it sets what is not set here
 
 cargo_deny_version=0.20.2
 

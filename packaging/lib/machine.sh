@@ -16,7 +16,7 @@ machine_tree() (
     want debootstrap debootstrap
     want systemd-nspawn systemd-container
     lock
-    # A tree of other packages is made anew.
+    # A tree of other packages is made again.
     if [[ $(cat "$tree/.complete" 2>/dev/null) != "$machine_packages" ]]; then
         say "making a machine in $tree, which takes some minutes"
         rm -rf "$tree"

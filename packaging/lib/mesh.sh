@@ -4,7 +4,7 @@
 #
 # Whoever sources it sets `server` (a nats-server), `mesh_provisioner` and, to load the sample, `load_sample`.
 #
-# shellcheck disable=SC2034,SC2154,SC2317  # whoever sources it sets and uses what is not set or used here
+# shellcheck disable=SC2034,SC2154,SC2317  # the script that sources it sets and uses what is not set or used here
 
 nodes=(attic cellar garage)
 declare -A password

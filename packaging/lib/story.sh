@@ -5,7 +5,7 @@
 #
 # The script that sources it sets `server` (a nats-server). `wrong` counts the answers that are wrong.
 #
-# shellcheck disable=SC2034,SC2154,SC2317  # whoever sources it sets and uses what is not set or used here
+# shellcheck disable=SC2034,SC2154,SC2317  # the script that sources it sets and uses what is not set or used here
 
 own_directory
 declare -A running=()

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by packaging/container/test: how the seat is tried in a container.
 #
-# shellcheck disable=SC2034,SC2154,SC2317  # whoever sources it sets and uses what is not set or used here
+# shellcheck disable=SC2034,SC2154,SC2317  # the script that sources it sets and uses what is not set or used here
 
 account=seat
 

@@ -240,7 +240,7 @@ fn restarts_during_requests_leave_no_consumer_and_no_wrong_response() {
                     assert_eq!(answer.entries().len(), KINDS);
                     good += 1;
                 }
-                // Nobody heard this one: it does not count.
+                // No client received this one: it does not count.
                 Err(Unanswered::NoResponders) => {
                     reader = Some(client);
                     continue;

@@ -106,7 +106,7 @@ fn a_seat_that_stops_answers_what_is_under_way() {
 
 #[test]
 fn a_seat_that_waits_to_stop_does_not_spin() {
-    // It hears no answer of the bus, so its own answer is due only when its patience ends.
+    // It gets no response of the bus, so its own response is due only when its patience ends.
     let server = Setup::shipped().deny(&SEAT, Right::Subscribe, "_INBOX_mesh.provisioner.>").start();
     mesh::init(&server);
     let tester = server.client(&TESTER);

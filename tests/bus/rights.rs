@@ -217,7 +217,7 @@ fn the_next_pass_removes_an_acknowledgement_from_the_registry() {
             stored.clone().filter(|_| there).ok_or_else(|| format!("{stored:?}"))
         })
     };
-    // What is stored is answered, whoever wrote it.
+    // What is stored is answered, and who wrote it does not matter.
     for kind in ["x", "secret"] {
         let stored = acknowledgement(kind);
         let value: Value = serde_json::from_slice(&stored.value).expect("JSON of the bus");

@@ -1,4 +1,4 @@
-//! Looks at every file of every node again and again: a file that is written anew with the bytes that it had is a needless
+//! Looks at every file of every node again and again: a file that is written again with the bytes that it had is a needless
 //! write, and what a file of secrets held is remembered, to be looked for elsewhere.
 
 use serde_json::Value;

@@ -34,7 +34,7 @@ const PASSED: Duration = Duration::from_secs(15);
 /// Within this time a change of the registry is noticed.
 const NOTICED: Duration = Duration::from_secs(60);
 
-/// The longest wait of whoever tells the seat to stop.
+/// The longest wait after the seat was told to stop.
 const STOPPED: Duration = Duration::from_secs(5);
 
 /// More happenings than any run has: a run beyond it does not end.

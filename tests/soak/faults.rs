@@ -15,7 +15,7 @@ use std::time::Duration;
 /// How long somebody's write to the registry may take.
 const BY_HAND: Duration = Duration::from_secs(5);
 
-/// Headers that break the connection of whoever has the message delivered.
+/// Headers that break the connection to which the message is delivered.
 const POISON: &[u8] = b"NATS/1.0\r\nX-Bad: \xff\xfe\r\n\r\n";
 
 /// What befalls the bus.

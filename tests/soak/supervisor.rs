@@ -132,7 +132,7 @@ impl Supervisor {
         self.signal("CONT");
         let mut running = self.lock();
         running.frozen = false;
-        // Told while it stood still, it heard of it only now.
+        // Told while it stood still, it learns of it only now.
         running.told = running.told.map(|_| Instant::now());
     }
 

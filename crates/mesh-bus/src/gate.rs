@@ -48,7 +48,7 @@ const STACK_BYTES: usize = 512 * 1024;
 /// How the reason starts if the server rejects our authentication.
 pub const REFUSES_CREDENTIALS: &str = "the server refuses the credentials";
 
-/// What a gate tells its owner, on its own thread: whoever listens only leaves word.
+/// What a gate tells its owner, on its own thread: the listener must only pass it on.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A message of one of the gate's own subscriptions.
@@ -171,7 +171,7 @@ impl Gate {
     }
 
     fn tell(&self, word: u8) {
-        // A gate that has ended hears nothing, and need not.
+        // A gate that has ended reads nothing, and need not.
         (&self.owner).write_all(&[word]).ok();
     }
 }

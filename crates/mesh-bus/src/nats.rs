@@ -5,7 +5,7 @@
 //!
 //! A thread of its own holds the connection, since the crate blocks: `publish` when the socket is full, `flush`
 //! until the server answers. It flushes after every batch, for the crate itself would wait 5 ms. What it blocks in
-//! is watched ([`Link::is_dead`]): whoever owns the link drops it then and makes another. The gate releases the thread,
+//! is watched ([`Link::is_dead`]): its owner then drops it and makes another. The gate releases the thread,
 //! by answering in the server's place. If many linger all the same ([`is_library_stuck`]), the answer is the process's
 //! end (exit code 75).
 
@@ -556,7 +556,7 @@ impl LinkThread {
     }
 
     fn publish(&self, connection: &::nats::Connection, message: &Outgoing) {
-        // The server closes the connection of whoever sends a larger message, and the crate does not look.
+        // The server closes the connection of a client that sends a larger message, and the crate does not look.
         let max_payload = self.shared.max_payload.load(Ordering::Relaxed);
         let fits = message.payload_bytes() <= max_payload && message.line_bytes() <= MAX_LINE_BYTES;
         let headers = message.headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));

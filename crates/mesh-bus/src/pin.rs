@@ -1,4 +1,4 @@
-//! Pins: a server is known by its public key, whoever signed its certificate. A machine that has only a token and no CA
+//! Pins: a server is known by its public key; who signed its certificate does not matter. A machine that has only a token and no CA
 //! can tell the bus from anybody else so.
 
 use crate::pem;

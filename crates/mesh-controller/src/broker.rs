@@ -78,7 +78,7 @@ fn expect_the_same(known: &[identity::Account], folder: &Path) -> Result<(), Err
     Ok(())
 }
 
-/// The account of whoever joins with a token that is issued at that moment.
+/// The account for joining with a token that is issued at that moment.
 pub fn joiner(signer: &Signer, at: Moment) -> nkeys::KeyPair {
     signer.joiner(&gather::day(at))
 }

@@ -33,7 +33,7 @@ impl Signer {
             .map_err(|error| Error::Broken(format!("the mesh's key cannot sign: {error}")))
     }
 
-    /// The account of whoever joins, of one day (as `2026-11-30`). It is computed, so no seed of it is stored.
+    /// The account for joining, of one day (as `2026-11-30`). It is computed, so no seed of it is stored.
     pub fn joiner(&self, day: &str) -> KeyPair {
         self.grown("joiner", day)
     }

@@ -1,6 +1,6 @@
 //! Sending: what differs is written down as intended, then written on the bus in order, then written down as done.
 //!
-//! Between any two steps the program may end: whoever holds the lease next finishes what was intended.
+//! Between any two steps the program may end: the next holder of the lease finishes what was intended.
 
 pub mod write;
 

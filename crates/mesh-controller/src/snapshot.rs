@@ -7,7 +7,7 @@ use mesh_model::manifest::Manifest;
 use mesh_model::report::Report;
 use rusqlite::Connection;
 
-/// Reads the store. Both connections see one moment each; whoever changes one of them does so in a transaction.
+/// Reads the store. Each connection sees one moment; a change of either is made in a transaction.
 pub fn read(inventory: &Connection, identity: &Connection) -> Result<Snapshot, Error> {
     let mesh = identity::expect_mesh(identity)?;
     let mut snapshot =

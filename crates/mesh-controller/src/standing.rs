@@ -107,7 +107,7 @@ fn recompose(store: &Store, nodes: &BTreeSet<String>, kept: &mut Kept) -> Result
     Ok(())
 }
 
-/// Keeps what whoever changed something had to compose anyway, in the same transaction.
+/// Keeps what a change had to compose anyway, in the same transaction.
 pub fn keep(inventory: &Connection, identity: &Connection, composed: &Composed) -> Result<(), Error> {
     let reports = parsed(crate::store::nodes::reports(inventory)?);
     let name = name(inventory, identity)?;
@@ -248,7 +248,7 @@ mod tests {
             said
         };
         assert!(check(&store).values().all(|one| one.problems.is_empty()));
-        // A machine reports that somebody else holds the port: its node is composed again, and has a problem.
+        // A machine reports that another program holds the port: its node is composed again, and has a problem.
         let mut report = Report::new(1, 1);
         let hear = |store: &mut Store, revision: u64, report: &Report| {
             let change = store.note_inventory().unwrap();

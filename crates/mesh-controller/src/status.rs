@@ -21,7 +21,7 @@ pub const QUIET_MILLIS: Moment = 30 * 60 * 1000;
 pub struct Word {
     /// Whether it holds; `None` if that is not known.
     pub holds: Option<bool>,
-    /// When that was written or heard, in milliseconds since 1970.
+    /// When that was written or arrived, in milliseconds since 1970.
     pub at: Option<Moment>,
     /// The sequence that it is about.
     pub sequence: Option<u64>,
@@ -53,7 +53,7 @@ pub struct NodeStatus {
     pub applied: Word,
     /// Nothing failed there.
     pub well: Word,
-    /// Since when nothing was heard, once that is long.
+    /// Since when nothing has arrived, once that is long.
     pub quiet_since: Option<Moment>,
     /// Its modules.
     pub modules: Vec<ModuleStatus>,

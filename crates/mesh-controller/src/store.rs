@@ -224,12 +224,12 @@ impl Store {
         Change::begin(&mut self.identity, Some(act))
     }
 
-    /// Begins to write down in the inventory what nobody did: what was heard, what was written on the bus, the lease.
+    /// Begins to write down in the inventory what no person did: reports, what was written on the bus, the lease.
     pub fn note_inventory(&mut self) -> Result<Change<'_>, Error> {
         Change::begin(&mut self.inventory, None)
     }
 
-    /// Begins to write down in the identity what nobody did.
+    /// Begins to write down in the identity what no person did.
     pub fn note_identity(&mut self) -> Result<Change<'_>, Error> {
         Change::begin(&mut self.identity, None)
     }

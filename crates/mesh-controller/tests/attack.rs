@@ -1,4 +1,4 @@
-//! What somebody who broke into one node can do on the bus with its account: nothing to any other node.
+//! What an attacker who broke into one node can do on the bus with its account: nothing to any other node.
 
 #![allow(clippy::print_stdout, reason = "figures are for who runs it")]
 

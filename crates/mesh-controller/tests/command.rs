@@ -207,7 +207,7 @@ fn b08_junk_of_somebody_else_is_replaced_and_told() {
     client.kv_put("mesh-controller_settings", "attic.small", "junk");
     client.kv_put("mesh-controller_settings", "stranger.x", "not ours");
     let pushed = mesh.ends(0, &["push"]);
-    assert!(pushed.err.contains("somebody else had written there; replaced"), "{}", pushed.err);
+    assert!(pushed.err.contains("another client had written this key; it is replaced"), "{}", pushed.err);
     assert_eq!(mesh.value("mesh-controller_settings", "attic.small").unwrap(), br#"{"pool":5}"#);
     assert_eq!(mesh.value("mesh-controller_settings", "stranger.x").unwrap(), b"not ours");
 }

@@ -55,7 +55,7 @@ fn what_a_removed_node_wrote_is_deleted_and_the_right_for_it_goes() {
         }
         client.kv_put("mesh-controller_reports", &one.0, "{}");
     }
-    // Connected before: a server that is loading its list anew may refuse who comes just then.
+    // Connected before: a server that is loading its list again may refuse a client just then.
     let administrator = mesh.role("administrator", "_INBOX");
     remove(&mut mesh.store(), &all[0].0);
     wait::until("the keys of the removed node to be gone", WAIT, || {

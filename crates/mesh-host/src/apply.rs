@@ -6,7 +6,7 @@ use crate::record::Entry;
 use crate::state::{Disk, Journal};
 use std::io;
 
-/// Runs `engine` to its end. `tell` hears how each resource ended, after that is stored.
+/// Runs `engine` to its end. `tell` is called with how each resource ended, after that is stored.
 ///
 /// # Errors
 /// The journal cannot be written: nothing more is done, since nothing more could be remembered.

@@ -134,7 +134,7 @@ pub enum Health {
 pub struct Instance {
     /// The runtime's own number of it.
     pub number: String,
-    /// Our label with the id of its resource; `None`: it is somebody else's.
+    /// Our label with the id of its resource; `None`: this host did not make it.
     pub id: Option<String>,
     /// Our label with the digest of what it was made from.
     pub digest: String,

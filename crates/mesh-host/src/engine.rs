@@ -1,5 +1,5 @@
 //! The order of one apply: what is no longer declared goes first, then everything is made as declared, in order. The
-//! engine asks, orders steps, and says how each resource ended; whoever drives it does the rest.
+//! engine asks, orders steps, and says how each resource ended; its driver does the rest.
 //!
 //! Pure, as the steppers are: it is driven by `next` and told by `learned` and `performed`.
 

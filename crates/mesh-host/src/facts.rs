@@ -263,7 +263,7 @@ impl Facts {
 /// Which answers are no longer true after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Touch {
-    /// Any answer may have changed: a command of somebody else ran.
+    /// Any answer may have changed: a declared command ran.
     Everything,
     /// These alone.
     These {

@@ -51,7 +51,7 @@ impl Managers {
         }
     }
 
-    /// The managers for somebody who only asks what they are.
+    /// The managers for a caller that only asks what they are.
     pub fn idle(run: &Path) -> Self {
         let told = Told { sequence: 0, by_hand: true };
         Self::find(Rc::default(), run, &run.join("undo"), told)

@@ -89,7 +89,7 @@ pub enum Outcome {
 pub struct Effect {
     /// Whether the machine moved: the report's `changed`.
     pub moved: bool,
-    /// Whether whoever names this id in `restart-on` or `reload-on` has to follow.
+    /// Whether a resource that names this id in `restart-on` or `reload-on` has to follow.
     pub triggers: bool,
 }
 

@@ -205,7 +205,7 @@ impl Daemon {
     fn tell(&self, turns: Vec<(u64, Turn)>) {
         for (id, turn) in turns {
             if let Some(child) = self.children.iter().find(|child| child.id == id) {
-                // A child that is gone is heard of by its end.
+                // A child that is gone is noticed by its end.
                 let _ = (&child.control).write_all(turn.line().as_bytes());
             }
         }

@@ -55,7 +55,7 @@ pub enum Trouble {
     Broken(String),
 }
 
-/// What hears of each resource: its outcome, and whether it is news.
+/// What is called for each resource: its outcome, and whether it is news.
 pub type Tell<'t> = &'t mut dyn FnMut(&Outcome, bool);
 
 /// Everything that an apply needs from what is decided before it.

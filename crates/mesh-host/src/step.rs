@@ -83,7 +83,7 @@ pub enum NetworkStep {
     },
 }
 
-/// Where the service manager finds unit files: whoever writes there changes what it says of units.
+/// Where the service manager finds unit files: a write there changes what it says of units.
 const UNIT_FOLDERS: [&str; 5] =
     ["/etc/systemd/", "/run/systemd/", "/usr/lib/systemd/", "/lib/systemd/", "/usr/local/lib/systemd/"];
 

@@ -234,12 +234,12 @@ impl Rights {
         Rights { publish, subscribe }
     }
 
-    /// The rights of whoever joins with a token.
+    /// The rights of a machine that joins with a token.
     pub fn of_joiner() -> Self {
         Rights { publish: vec![Group::new("", [JOIN.to_owned()])], subscribe: vec![Inbox::Joiner.group()] }
     }
 
-    /// The rights of whoever asks the seat and the controller. Its inbox is the one that every client library has.
+    /// The rights of an account that queries the seat and the controller. Its inbox is the one that every client library has.
     pub fn of_reader() -> Self {
         let services = ["mesh-provisioner", "mesh-controller", "mesh-vault"];
         Rights {

@@ -1,7 +1,7 @@
 //! Sealed values: a secret that one machine alone can open, and that says what it is.
 //!
 //! A sealed value is `sealed:v1:<sender X…>:<recipient X…>:<base64>`. The opened text begins with one line of JSON
-//! that names its place; whoever opens it compares that line with what was asked for. So a sealed value cannot be
+//! that names its place; the program that opens it compares that line with what was asked for. So a sealed value cannot be
 //! moved to another place.
 
 use std::fmt;

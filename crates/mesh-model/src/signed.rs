@@ -141,7 +141,7 @@ impl Envelope {
         Ok(&self.payload)
     }
 
-    /// The payload as it stands there, for whoever made the envelope or only shows it. It proves nothing.
+    /// The payload as it stands there, for the program that made the envelope or only shows it. It proves nothing.
     pub fn payload_unverified(&self) -> &[u8] {
         &self.payload
     }

@@ -23,7 +23,7 @@ words!(
         EntryNotUnderstood = "entry not understood",
         /// Nobody answers the verb.
         NoResponder = "no responder",
-        /// The verb is answered by somebody, and no answer came in time.
+        /// A program subscribes to the verb, and no response came in time.
         Silent = "silent",
         /// The answer is a refusal.
         Refused = "refused",

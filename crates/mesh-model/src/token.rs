@@ -128,7 +128,7 @@ impl Token {
             return Err(wrong("it is too long"));
         }
         let text = BASE64URL_NOPAD.decode(coded.as_bytes());
-        let text = Zeroizing::new(text.map_err(|_| wrong("it is cut off or has a foreign character"))?);
+        let text = Zeroizing::new(text.map_err(|_| wrong("it is cut off or has a wrong character"))?);
         let mut json = Json::parse_bytes(&text).map_err(|_| wrong("it is cut off"))?;
         let token = Token::read(&json, &At::Root);
         json.zeroize();

@@ -150,7 +150,7 @@ impl Site {
         Ok((journal, memory, problem))
     }
 
-    /// What is remembered, for whoever only looks.
+    /// What is remembered, for a command that only looks.
     pub fn look(&self, salt: &str) -> io::Result<(Memory, Option<String>)> {
         Ok(Self::memory(journal::look(&self.state())?, salt))
     }

@@ -70,7 +70,7 @@ fn a_machine_joins_and_has_the_rights_of_a_node() {
     assert!(text(&refused.stderr).contains("409"), "{refused:?}");
     assert!(!Site::new(Some(other.path())).joined_path().exists());
 
-    // Every bucket can be read, the inbox heard, the host asked.
+    // Every bucket can be read, the inbox subscribed, the host asked.
     let _host = mesh_testing::process::Process::start(
         "mesh-host",
         Command::new(host).arg("serve").arg("--root").arg(root),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Who somebody is on the bus.
+/// An account of the bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     pub user: Cow<'static, str>,

@@ -174,7 +174,7 @@ impl Client {
         number(&self.stream_info(bucket)["state"]["last_seq"])
     }
 
-    /// How many consumers somebody left on the bucket.
+    /// How many consumers were left on the bucket.
     #[track_caller]
     pub fn consumer_count(&self, bucket: &str) -> u64 {
         number(&self.stream_info(bucket)["state"]["consumer_count"])

@@ -70,7 +70,7 @@ impl Server {
         self.launch();
     }
 
-    /// Has the running server read [`Server::setup`] anew; returns once it has.
+    /// Has the running server read [`Server::setup`] again; returns once it has.
     ///
     /// Panics if it refuses. Whether there are streams at all cannot be changed so: [`Server::restart`] does.
     #[track_caller]
@@ -290,7 +290,7 @@ fn read_ports(directory: &Path, id: u32) -> Result<Ports, String> {
     })
 }
 
-/// The first line that the server says to whoever connects.
+/// The first line that the server sends to a client.
 fn greeting(address: SocketAddr) -> std::io::Result<String> {
     let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;

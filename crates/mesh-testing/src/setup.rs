@@ -143,7 +143,7 @@ impl Setup {
     }
 
     pub(crate) fn environment(&self, directory: &Path) -> Vec<(String, String)> {
-        // The server reads the value as configuration, hence the quotes.
+        // The server reads the value as configuration, so it has quotes.
         let store = format!("\"{}\"", text(&store(directory)));
         self.env.iter().cloned().chain([(STORE_VARIABLE.to_owned(), store)]).collect()
     }

@@ -89,7 +89,7 @@ impl Keeper {
         Ok(Secret::from(make.write(&random)))
     }
 
-    /// Opens a value that a person gave: whoever signed the request sealed it with a key of its own.
+    /// Opens a value that a person gave: the signer of the request sealed it with a key of its own.
     fn open(&self, mesh: &str, place: &Place, value: &Sealed) -> Result<Secret, Failure> {
         let opened = value.open(&self.key, value.sender(), &label(mesh, place));
         let value = opened.map_err(|why| Failure::Value(format!("the value {why}")))?.value;

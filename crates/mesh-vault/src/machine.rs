@@ -99,7 +99,7 @@ struct Sent {
 enum Job {
     /// Nothing but a line in the log if it fails.
     Remember(BTreeSet<String>),
-    /// A secret is kept, and whoever waits for it is answered.
+    /// A secret is kept, and the request that waits for it is answered.
     Keep { place: Place, revision: u64, answer: Option<Waiting>, id: Option<String>, sequence: Option<u64> },
     /// A list and its credentials are kept.
     List { place: Place, list: List, busy: Vec<Place> },

@@ -103,7 +103,7 @@ impl Store {
         Store::make(folder)
     }
 
-    /// Opens it to read alone, beside whoever has it.
+    /// Opens it to read alone, while another program may have it.
     pub fn look(folder: &Path) -> Result<Store, Unusable> {
         let path = file(folder);
         if !path.exists() {

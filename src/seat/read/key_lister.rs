@@ -1,7 +1,7 @@
 //! Lists the keys of a bucket in order, after a given key, one piece at a time.
 //!
 //! The bus gives its list in pages of 100 000 keys, sorted by their bytes, each from an offset on. A place far down the list is
-//! found by halving, and remembered for whoever goes on from there. Pages overlap by one key: if that has moved, keys
+//! found by halving, and remembered for the next page. Pages overlap by one key: if that has moved, keys
 //! were removed or added meanwhile, and the place is looked for again. A list that lacks a key is never given.
 //!
 //! Bytes that are not UTF-8 come as U+FFFD, so that keys with them stand in another order than the bus has. Keys that

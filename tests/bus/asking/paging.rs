@@ -1,4 +1,4 @@
-//! Pages: each key once, whatever the page size and whoever writes meanwhile.
+//! Pages: each key once, whatever the page size and the writes meanwhile.
 
 use crate::support::verb::AsksTheSeat;
 use std::collections::VecDeque;

@@ -213,7 +213,7 @@ impl OwnJetStream {
         self.tester.publish(request.reply.expect("a request"), answer.to_string());
     }
 
-    /// Says nothing of the bucket to whoever looks at it, and then that these are its keys.
+    /// Gives no response to a look at the bucket, and then these keys.
     #[track_caller]
     fn list(&self, bucket: &str, keys: &[&str]) {
         let subjects: Map<String, Value> =

@@ -77,8 +77,8 @@ fn a_server_that_is_killed_under_a_page_never_makes_it_short() {
     let known = take_page(&reader.ask(&rest(&keys, 0)).good(), &keys, 0);
     assert!(known < keys.len(), "the first page is not all");
 
-    // Asked for under a subject that whoever comes back can listen on again. The seat loses the server within the
-    // page, and does not find it again before somebody listens there.
+    // Requested with a reply subject to which a client that comes back can subscribe again. The seat loses the server within the
+    // page, and does not find it again before that client has subscribed.
     let reply = "_INBOX.l2.page";
     let cuts = proxy.cuts();
     proxy.cut_after_sent(LISTING, 1_000_000);

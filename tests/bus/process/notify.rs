@@ -1,4 +1,4 @@
-//! What the supervisor hears: that the seat serves, how it is, and that its loop turns.
+//! What the supervisor is told: that the seat serves, how it is, and that its loop turns.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits for this many beats, and gives all that was heard meanwhile.
+    /// Waits for this many beats, and gives all that arrived meanwhile.
     #[track_caller]
     fn hear_beats(&self, count: usize) -> Vec<String> {
         (0..count).flat_map(|_| self.hear_until("WATCHDOG=1", PATIENCE)).collect()

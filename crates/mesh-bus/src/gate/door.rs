@@ -39,7 +39,7 @@ struct Connect {
 }
 
 impl Door {
-    /// Opens a door for whoever shows `secret`.
+    /// Opens a door for one client that shows `secret`.
     pub(super) fn open(secret: String) -> io::Result<Door> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;

@@ -88,7 +88,7 @@ fn run(words: &[String]) -> Result<(), String> {
     }
 }
 
-/// Replaces a file as a whole: whoever reads it sees the old or the new one.
+/// Replaces a file as a whole: a reader sees the old or the new one.
 pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), String> {
     let write = || -> io::Result<()> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

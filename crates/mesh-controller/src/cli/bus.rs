@@ -149,7 +149,7 @@ pub(super) fn write(client: &mut Client, sent: Sent) -> Result<u64, Exit> {
                 if foreign {
                     let sent = write.sent();
                     complain(&format!(
-                        "{} {}: somebody else had written there; replaced",
+                        "{} {}: another client had written this key; it is replaced",
                         sent.bucket, sent.key
                     ));
                 }

@@ -59,7 +59,7 @@ impl Health {
     }
 }
 
-/// What the file says, if whoever wrote it lives.
+/// What the file says, if the program that wrote it still runs.
 fn look(path: &Path) -> Result<Value, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("serve does not run, or elsewhere: {error}"))?;

@@ -55,7 +55,7 @@ pub enum Verdict {
     Register(u64),
 }
 
-/// Judges a request. Its proofs are checked first: whoever cannot prove anything learns nothing.
+/// Judges a request. Its proofs are checked first: a client that cannot prove anything learns nothing.
 pub fn judge<'r>(request: &'r Proven, known: Known<'_>) -> Result<(&'r Request, Verdict), Refusal> {
     let denied = |message: String| Refusal::new(403, "denied", message);
     let conflict = |message: String| Refusal::new(409, "conflict", message);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// How long a token is good where nothing else is said.
 pub const VALID: Duration = Duration::from_secs(60 * 60);
-/// The longest. The account of whoever joins stays for the rest of the day and the next one.
+/// The longest. The account for joining stays for the rest of the day and the next one.
 pub const MAX_VALID: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What `token issue` is asked for.

@@ -5,7 +5,7 @@ use mesh_jetstream::bucket::Kv;
 use mesh_jetstream::kv::{self, WriteAnswer};
 use mesh_jetstream::message::Request;
 
-/// How often a value is written again after somebody else wrote it meanwhile.
+/// How often a value is written again after another client wrote it meanwhile.
 const MAX_CONFLICTS: u32 = 5;
 
 /// One value on its way.
@@ -74,7 +74,7 @@ impl Write {
         match kv::parse_write(self.kv(), body) {
             WriteAnswer::Stored(revision) => Step::Done { revision, foreign: self.foreign },
             WriteAnswer::Conflict if self.conflicts >= MAX_CONFLICTS => Step::Failed(format!(
-                "{place} is written by somebody else all the time: find out who may write there"
+                "{place}: another client keeps writing this key: find out who may write there"
             )),
             WriteAnswer::Conflict => {
                 self.conflicts += 1;

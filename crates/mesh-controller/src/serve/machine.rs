@@ -48,10 +48,10 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How long giving back the lease may take.
 const LAST: Duration = Duration::from_secs(2);
 
-/// What whoever asks is told at the end.
+/// The answer to a request that comes at the end.
 const STOPPING: &str = "the controller is stopping: try again";
 
-/// What whoever asks is told while another program has the lease.
+/// The answer to a request while another program has the lease.
 const STANDING_BY: &str = "this controller does not have the lease: ask again";
 
 /// How often a connection is tried.
@@ -96,7 +96,7 @@ enum Topic {
 /// The connection.
 #[derive(Debug)]
 enum Link {
-    /// None, and none is wanted: somebody else has the lease.
+    /// None, and none is wanted: another program has the lease.
     Off,
     /// Tried again then.
     Waiting(Duration),
@@ -273,7 +273,7 @@ impl Controller {
             match found {
                 Found::Done(place, digest, revision) => self.done.push((place, digest, revision)),
                 Found::Changed(Place { bucket, key }) => {
-                    let text = format!("{bucket}: {key} was changed by somebody else, and is put back");
+                    let text = format!("{bucket}: another client changed {key}; it is restored");
                     actions.extend(self.say(Level::Warn, Topic::Changed, &text, now));
                 }
                 Found::Ahead(Place { bucket, key }) => {

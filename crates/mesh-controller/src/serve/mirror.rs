@@ -1,7 +1,7 @@
 //! The controller's own buckets: what they are to hold, what they hold, and what is to be written next.
 //!
 //! Assignments and settings of a node are written before its declaration, and deleted after it. A value is written only
-//! over the revision that was read. What somebody else changed is put back; a key that the store never knew is left.
+//! over the revision that was read. What another client changed is restored; a key that the store never knew is left.
 
 use crate::serve::task::{Place, Value};
 use crate::store::sent::Bucket;

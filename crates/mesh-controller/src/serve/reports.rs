@@ -6,7 +6,7 @@ use mesh_model::report;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How many bytes may wait for the store. What does not fit is heard again once the store has taken those.
+/// How many bytes may wait for the store. What does not fit is read again once the store has taken those.
 pub const MAX_WAITING: usize = 16 * 1024 * 1024;
 
 /// When all reports are listed again after the store has failed.
@@ -28,7 +28,7 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// A report was heard. One that is older than what waits cannot come: a bucket is heard in its order.
+    /// A report was read. One that is older than what waits cannot come: a bucket is read in its order.
     pub fn hear(&mut self, report: Report) {
         let Report { node, revision, body } = report;
         if body.len() > report::MAX_BYTES {
@@ -73,7 +73,7 @@ impl Reports {
         }
     }
 
-    /// The store has not taken them: all are heard again.
+    /// The store has not taken them: all are read again.
     pub fn failed(&mut self, now: Duration) {
         self.is_taking = false;
         self.given.clear();

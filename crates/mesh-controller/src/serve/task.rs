@@ -61,7 +61,7 @@ pub enum Reading {
     Plan,
 }
 
-/// A report as it was heard.
+/// A report as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The node.

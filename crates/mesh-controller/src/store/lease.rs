@@ -29,7 +29,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether somebody holds it at that moment, as far as the row tells.
+    /// Whether a program holds it at that moment, as far as the row tells.
     pub fn is_held(&self, at: Moment) -> bool {
         let age = Moment::try_from(AGE.as_millis()).unwrap_or(Moment::MAX);
         self.holder.is_some() && at.saturating_sub(self.renewed) < age
@@ -44,7 +44,7 @@ pub fn row(connection: &Connection) -> Result<Row, Error> {
     Ok(connection.query_row("SELECT holder, pid, fence, renewed FROM lease", [], read)?)
 }
 
-/// Refuses whoever has not the newest fence.
+/// Refuses a holder that does not have the newest fence.
 pub fn expect(connection: &Connection, fence: u64) -> Result<(), Error> {
     let row = row(connection)?;
     if row.fence == fence {
@@ -109,7 +109,7 @@ fn lock(paths: &Paths) -> Result<Option<File>, Error> {
     }
 }
 
-/// Opens the file, which is empty. Root's commands and the service both lock it, so whoever may enter its folder may read it.
+/// Opens the file, which is empty. Root's commands and the service both lock it, so everyone who may enter its folder may read it.
 fn open(path: &Path) -> std::io::Result<File> {
     match File::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -144,7 +144,7 @@ impl Lease {
         Ok(())
     }
 
-    /// Gives it back, unless somebody else has it by now.
+    /// Gives it back, unless another program has it by now.
     pub fn release(self, store: &mut Store) -> Result<(), Error> {
         let change = store.note_inventory()?;
         change.execute("UPDATE lease SET holder = NULL WHERE fence = ?1", [self.fence])?;

@@ -167,10 +167,10 @@ pub fn set_access(change: &Change<'_>, node: &str, name: &str, path: &str) -> Re
     Ok(())
 }
 
-/// The newest report of a node: what it wrote, and when it was heard.
+/// The newest report of a node: what it wrote, and when it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
-    /// When the bus stored it, or when it was heard.
+    /// When the bus stored it, or when it arrived.
     pub at: Moment,
     /// Its sequence in the bucket.
     pub revision: u64,

@@ -1,7 +1,7 @@
 //! What was sent: the exact bytes of each value in the controller's buckets, and whether they are there yet.
 //!
 //! Mirrors are repaired from here alone. A value is written down as intended before it is written on the bus, so what a
-//! crash left half done is finished by whoever holds the lease next.
+//! crash left half done is finished by the next holder of the lease.
 
 use super::{Change, Error, Moment, lease};
 use rusqlite::{Connection, OptionalExtension, Row, params};

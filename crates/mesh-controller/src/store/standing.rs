@@ -1,4 +1,4 @@
-//! What was composed last, by node, so that whoever only asks how the mesh stands need not compose it again. Dropping it
+//! What was composed last, by node, so that `status` need not compose it again. Dropping it
 //! changes nothing.
 
 use super::Error;

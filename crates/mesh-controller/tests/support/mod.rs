@@ -284,7 +284,7 @@ impl Machine {
     }
 }
 
-/// A client of whoever joins.
+/// A client of a machine that joins.
 pub fn joiner(server: &Server, token: &Token) -> Client {
     try_connect(server, &token.joiner.pair(), "_INBOX_mesh.joiner").unwrap()
 }

@@ -122,7 +122,7 @@ impl Case<'_> {
         Move::Do(Step::Container(step), self.verdict())
     }
 
-    /// A container of one of the three names that somebody else made is never touched.
+    /// A container of one of the three names that this host did not make is never touched.
     fn foreign(&self) -> Option<Decided> {
         let names = [
             (self.name().to_owned(), &self.family.current),

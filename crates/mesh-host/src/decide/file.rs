@@ -16,7 +16,7 @@ pub(super) fn next(id: &str, file: &File, view: &View<'_>) -> Decided {
     questions.extend(view.owner_question(file.owner.as_ref()));
     view.look(&questions)?;
     let answer = view.path(&question)?;
-    // Whoever made the file beforehand would own a secret: without a declared owner it is root's.
+    // A user who made the file before would own a secret: without a declared owner it is root's.
     let of_a_secret = (view.owners && file.digest.is_keyed()).then_some(Ids { uid: 0, gid: 0 });
     let owner = view.owner(file.owner.as_ref())?.or(of_a_secret);
     let found = answer.found.as_ref();
@@ -141,7 +141,7 @@ fn is_as_declared(file: &File, owner: Option<Ids>, fact: &PathFact) -> bool {
     fact.has(&file.digest) && fact.mode == file.mode && owner.is_none_or(|owner| owner == owner_of(fact))
 }
 
-/// Whether somebody who may not read the secret could have opened what is there.
+/// Whether a user who may not read the secret could have opened what is there.
 fn is_open_to_others(file: &File, owner: Option<Ids>, fact: &PathFact) -> bool {
     let stranger = owner.is_some_and(|owner| fact.uid != owner.uid && fact.uid != 0);
     file.digest.is_keyed() && (stranger || fact.mode & !file.mode & 0o066 != 0)

@@ -1,4 +1,4 @@
-//! A network of the container runtime: there, whoever made it. Nothing but its presence is looked at.
+//! A network of the container runtime. Only its presence counts, and not who made it.
 
 use super::{Decided, Failure, Move, Remember, View, failed};
 use crate::facts::{Answer, Question};

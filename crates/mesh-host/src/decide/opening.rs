@@ -63,12 +63,12 @@ pub(super) fn next(id: &str, opening: &Opening, view: &View<'_>) -> Decided {
     Ok(Move::Done(verdict, Remember::Applied { claim, mount: None, written }))
 }
 
-/// Whether somebody is let in no longer. No place is everywhere.
+/// Whether an address is no longer let in. An empty set means everywhere.
 fn is_narrower(now: &BTreeSet<String>, from: &BTreeSet<String>) -> bool {
     !from.is_empty() && (now.is_empty() || !now.is_subset(from))
 }
 
-/// What this declaration closed was opened again, since the bus was not reached. The next one closes it anew.
+/// What this declaration closed was opened again, since the bus was not reached. The next one closes it again.
 fn not_undone(fact: &OpeningFact, view: &View<'_>) -> Result<(), Box<Move>> {
     let now = view.memory.accepted.as_ref().map(|accepted| accepted.sequence);
     match fact.undone {

@@ -145,7 +145,7 @@ pub struct OpeningFact {
     pub firewall: &'static str,
     /// From where it is let in; empty: from everywhere. `None`: it is not.
     pub from: Option<BTreeSet<String>>,
-    /// The rule that a person has to add, since a table of somebody else drops it.
+    /// The rule that a person has to add, since another table drops it.
     pub blocked: Option<String>,
     /// The sequence of the declaration that closed it, where that was undone since the bus was not reached.
     pub undone: Option<u64>,

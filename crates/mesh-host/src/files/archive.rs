@@ -1,6 +1,6 @@
 //! Archives: read twice, first to refuse what may not be unpacked, then to unpack it beside its place. Every entry is made
 //! by handles below the new directory, so nothing is ever written elsewhere. A file of the machine is copied first, since
-//! whoever may write it could change it between the two readings.
+//! a user who may write it could change it between the two readings.
 
 mod read;
 mod tree;

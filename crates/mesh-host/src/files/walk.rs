@@ -217,7 +217,7 @@ impl Walker {
         Ok(Found::There(Parent { directory, name, mount, path: path.to_owned(), open }))
     }
 
-    /// A component has to be a directory of somebody who may lead us on.
+    /// A component has to be a directory of an owner that is trusted.
     fn trusted(&self, at: &str, stat: &Stat, accounts: &Accounts) -> Result<(), Stop> {
         match stat.file_type {
             FileType::Directory => {}

@@ -94,7 +94,7 @@ impl Opened {
     }
 }
 
-/// Whether somebody who was let in is so no longer. No place is everywhere.
+/// Whether an address that was let in no longer is. An empty set means everywhere.
 fn is_narrower(before: Option<&BTreeSet<String>>, after: Option<&BTreeSet<String>>) -> bool {
     match (before, after) {
         (None, _) => false,

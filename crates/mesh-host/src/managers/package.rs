@@ -10,7 +10,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_secs(20);
 /// How long a transaction may take, in seconds, waiting for the lock included.
 const TRANSACTION: u64 = 1_800;
-/// How long apt waits for the lock that somebody else has, in seconds.
+/// How long apt waits for the lock that another process has, in seconds.
 const LOCK: u64 = 60;
 
 /// The package manager of this machine.

@@ -13,7 +13,7 @@ use mesh_model::resource::{
 use std::collections::{BTreeMap, BTreeSet};
 use zeroize::Zeroizing;
 
-/// Where a value that nobody signed may not stand: whoever supplies it would have commands run, or become root.
+/// Where an unsigned value may not stand: its supplier could run commands, or become root.
 const TRUSTED_PLACES: [&str; 12] = [
     "/etc/cron",
     "/var/spool/cron",

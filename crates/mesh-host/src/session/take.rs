@@ -27,7 +27,7 @@ impl Preview {
     }
 }
 
-/// Looks and decides as if `module` were taken over, and does nothing. `tell` hears of its resources.
+/// Looks and decides as if `module` were taken over, and does nothing. `tell` is called for each of its resources.
 ///
 /// # Errors
 /// Nothing of the module is held, or there is no own copy of a declaration.

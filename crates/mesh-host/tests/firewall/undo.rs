@@ -1,4 +1,4 @@
-//! What is closed, or let in from fewer places, is undone unless the bus is reached anew.
+//! What is closed, or let in from fewer places, is undone unless the bus is reached again.
 
 use crate::mesh::{Mesh, Module};
 use crate::{DB, DB_LESS, Lab, WEB, is, rules, say};
@@ -45,7 +45,7 @@ fn sleepers(token: &str) -> Vec<String> {
     numbers.filter(is_it).collect()
 }
 
-/// Ends it, as whoever kills everything would.
+/// Ends it, as a kill of every process would.
 fn end(token: &str) {
     if is_systemd() {
         say(&["systemctl", "stop", &format!("mesh-host-undo-{token}.timer")]);

@@ -83,7 +83,7 @@ fn h78_what_this_host_is_made_of_is_changed_last_and_once() {
         let own = &answer[2]["outcome"];
         let detail = own["detail"].as_str().unwrap();
         assert!(detail.ends_with("restarted for web.unit, once this apply has ended"), "{detail}");
-        // Whoever asked hears the end of it.
+        // The client that asked gets the end of it.
         let report = &answer[3]["report"];
         assert_eq!(report["modules"]["web"]["state"], "applied", "{report}");
         machine.until("another process serves", |machine| {

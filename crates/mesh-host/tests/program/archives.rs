@@ -103,7 +103,7 @@ fn what_a_person_put_there_refuses_the_exchange_and_stays() {
     fs::remove_dir_all(tree.path("/var/lib/mesh-host/archives")).unwrap();
     assert_eq!(tree.apply(&json!([])).words(), ["app kept"]);
     assert_eq!(tree.read("/opt/app/bin/tool"), "by hand");
-    // A directory that somebody else filled is never taken.
+    // A directory that another program filled is never taken.
     let tree = Tree::new();
     tree.write("/opt/app/notes", "a person's");
     assert_eq!(apply(&tree, &first).words(), ["app failed"]);

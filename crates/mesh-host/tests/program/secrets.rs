@@ -139,7 +139,7 @@ fn plan_shows_the_text_that_changes_and_never_one_that_carries_or_carried_a_secr
     }
     let texts = [&shown, &json, &after].map(|ran| format!("{}{}", ran.out, ran.err));
     assert_eq!(traces(&tree, &texts.each_ref().map(String::as_str)), [""; 0]);
-    // Nor is the text of a file shown that somebody else of this machine could not read.
+    // Nor is the text of a file shown that another user of this machine could not read.
     assert!(!texts.iter().any(|text| text.contains("for few") || text.contains("for its owner")));
 }
 

@@ -89,7 +89,7 @@ fn check(node: &Node, round: &Round, ended: &[Ended]) -> Result<(), String> {
     }
 }
 
-/// What is foreign stays as hands left it.
+/// What this host did not make stays as it was left.
 fn foreign(node: &Node) -> Vec<Option<(Thing, u32)>> {
     let seen = |path: &&str| node.world.nodes.get(*path).map(|node| (node.thing.clone(), node.mode));
     FOREIGN.iter().map(seen).collect()

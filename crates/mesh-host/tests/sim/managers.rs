@@ -23,7 +23,7 @@ pub(crate) struct Unit {
 pub(crate) struct Faults {
     /// Jobs of these units fail, and so do these packages and commands.
     pub(crate) refuse: BTreeSet<String>,
-    /// Jobs of these are done, and nobody hears of it in time.
+    /// Jobs of these are done, and the response does not come in time.
     pub(crate) hang: BTreeSet<String>,
     /// These start, and end soon after.
     pub(crate) die: BTreeSet<String>,
@@ -146,7 +146,7 @@ impl Managers {
         Ok(())
     }
 
-    /// A hand of somebody else.
+    /// A change by a person.
     pub(crate) fn meddle(&mut self, name: &str, chance: &mut Chance) {
         let Some(unit) = self.units.get_mut(name) else { return };
         match chance.below(3) {

@@ -146,7 +146,7 @@ impl Runtime {
             }
         }
         if self.hangs.contains(step.of()) {
-            // It was done, and nobody heard of it in time.
+            // It was done, and the response did not come in time.
             return Err(Failure::NotAnswered("the runtime hangs".to_owned()));
         }
         self.burn()

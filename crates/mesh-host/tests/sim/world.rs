@@ -245,11 +245,11 @@ impl World {
             }
         }
         self.touched.insert(path.to_owned());
-        // Done, and perhaps nobody hears of it.
+        // Done, and perhaps the response is lost.
         self.burn()
     }
 
-    /// A hand of somebody else changes something at `path`.
+    /// A person changes something at `path`.
     pub(crate) fn meddle(&mut self, path: &str) {
         let strangers = Ids { uid: 1001, gid: 1001 };
         let Some(node) = self.nodes.get(path).cloned() else {
@@ -302,7 +302,7 @@ impl Machine for World {
                     _ => None,
                 };
                 self.managers.perform(step, config)?;
-                // Done, and perhaps nobody hears of it.
+                // Done, and perhaps the response is lost.
                 self.burn()
             }
         }

@@ -150,7 +150,7 @@ fn in_environment(
             judged.warn(
                 &env.field(name.as_str()),
                 format!(
-                    "{} is readable by whoever may ask the container runtime; a mounted file is not",
+                    "{} can be read by everyone who may query the container runtime; a mounted file cannot",
                     secret.key
                 ),
             );

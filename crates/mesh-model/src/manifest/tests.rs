@@ -279,7 +279,7 @@ fn what_works_and_is_hardly_meant_is_a_warning() {
     assert_eq!(
         warnings("\"env-file\"", "\"env\":{\"KEY\":\"${secret:session-key}\"},\"env-file\""),
         [
-            "resources[2].env.KEY: secret:session-key is readable by whoever may ask the container runtime; a mounted file is not"
+            "resources[2].env.KEY: secret:session-key can be read by everyone who may query the container runtime; a mounted file cannot"
         ]
     );
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Filling: one pass over the parts, into room that is made beforehand. So a secret is never left behind in a buffer
+//! Filling: one pass over the parts, into memory that is allocated first. So a secret is never left behind in a buffer
 //! that was outgrown.
 
 use std::fmt;

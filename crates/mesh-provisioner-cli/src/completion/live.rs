@@ -1,4 +1,4 @@
-//! Names that are not known beforehand: of nodes, modules and collections from the seat, of contexts from their folder.
+//! Names that are known only at run time: of nodes, modules and collections from the seat, of contexts from their folder.
 
 use super::candidates::{Given, Names};
 use crate::ask::nothing;

@@ -15,7 +15,7 @@ pub(super) struct Owner {
     pub(super) gives: bool,
 }
 
-/// The user of that name, else the package's. In a tree that is not the machine, and has no such user, whoever joins.
+/// The user of that name, else the package's. In a tree that is not the machine, and has no such user, the one who runs the command.
 pub(super) fn owner(site: &Site, name: Option<&str>) -> Result<Owner, String> {
     let (own, group) = (rustix::process::geteuid(), rustix::process::getegid());
     let is_root = own.is_root();

@@ -117,10 +117,10 @@ fn answered(token: &Token, request: &Request, incoming: &Incoming) -> Came {
             _ => Came::Failed(Failure::Refused(why)),
         };
     }
-    // Whoever holds a token of today hears these answers, and could answer too: what is not signed is passed over.
+    // A machine with a token of today reads these answers, and could answer too: what is not signed is passed over.
     let odd = |why: String| {
         Came::Again(Failure::Unavailable(format!(
-            "an answer does not count: {why}: somebody else may answer in the controller's place"
+            "an answer does not count: {why}: another program may answer in the controller's place"
         )))
     };
     let Some(envelope) = json.as_ref().and_then(|json| json.get("answer")) else {

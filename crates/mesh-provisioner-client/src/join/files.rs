@@ -109,7 +109,7 @@ pub(super) fn write_secret(path: &Path, text: &str, owner: &Owner) -> io::Result
     }
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    // A link, since a rename would take the place of one that somebody made meanwhile.
+    // A link, since a rename would replace a file that another process made meanwhile.
     let linked = fs::hard_link(&temporary, path);
     fs::remove_file(&temporary)?;
     linked?;

@@ -156,7 +156,7 @@ pub(super) fn parse(node: &str, asked: &Asked, body: &[u8], failed: bool, sequen
     }
 }
 
-/// Words of somebody else, short and in one line.
+/// Text of another program, short and in one line.
 fn shown(words: &str) -> String {
     words.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
 }

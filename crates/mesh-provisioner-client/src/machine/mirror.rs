@@ -242,7 +242,7 @@ impl Mirror {
                 }
                 return Ok(true);
             }
-            // What somebody else wrote, or our own write whose answer was lost, is delivered.
+            // What another client wrote, or our own write whose response was lost, is delivered.
             Some(WriteAnswer::Conflict) => None,
             Some(WriteAnswer::Refused(error)) => Some(error.to_string()),
             Some(WriteAnswer::Unknown(why)) => Some(why),

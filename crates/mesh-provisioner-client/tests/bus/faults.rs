@@ -17,7 +17,7 @@ use mesh_testing::wait;
 use super::node::{APPLIED, Mesh, NEEDS, Node, REPORTS, SOON};
 use super::{plain, state};
 
-/// Nobody but the vault may hear what is asked of it, and nobody but the node hears the answers.
+/// Only the vault receives the requests to it, and only the node receives the responses.
 #[test]
 fn k32_another_node_can_neither_answer_nor_listen() {
     let mesh = Mesh::start();

@@ -185,7 +185,7 @@ impl Vault {
         format!("the vault has not read {} yet: ask again, or look at its log", unread.join(", "))
     }
 
-    /// A secret is kept: whoever asked for it gets it, or the number of its revision.
+    /// A secret is kept: its request gets it, or the number of its revision.
     pub(super) fn kept(
         &mut self,
         place: Place,

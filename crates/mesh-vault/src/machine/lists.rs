@@ -1,5 +1,5 @@
 //! The lists of consumers that providers get, and the credentials in them. A list follows the provider's assignment:
-//! whoever is in `of` and has a sealing key gets a credential, sealed to provider and consumer in one transaction.
+//! each consumer in `of` that has a sealing key gets a credential, sealed to provider and consumer in one transaction.
 
 use super::known::Needs;
 use super::{Job, Vault};

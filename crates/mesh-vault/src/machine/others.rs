@@ -9,7 +9,7 @@ use mesh_jetstream::message::Outgoing;
 use mesh_runtime::Action;
 use std::time::Duration;
 
-/// How long answers are awaited where somebody listens. Nobody listens: the server says so at once.
+/// How long responses are awaited where a program subscribes. Where none does, the server says so at once.
 const WAIT: Duration = Duration::from_millis(1500);
 
 /// How often a vault that stands by looks whether the other is gone.

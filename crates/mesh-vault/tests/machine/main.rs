@@ -85,7 +85,7 @@ fn an_assignment_counts_only_by_the_digest_in_the_newest_declaration() {
     bench.declare(declaration).unwrap();
     assert_eq!(bench.needs(), "c by 2");
 
-    // What somebody else writes there is not what was declared; nor does a deletion take anything away.
+    // What another client writes there is not what was declared; nor does a deletion take anything away.
     bench.assignment(first).unwrap();
     assert_eq!(bench.needs(), "c by 2");
     bench.assignment(b"junk".to_vec()).unwrap_err();

@@ -48,7 +48,7 @@ impl Bus {
         stored.into_iter().flat_map(|stored| stored.keys.keys().cloned()).collect()
     }
 
-    /// The connection is gone, and with it whoever its consumers deliver to.
+    /// The connection is gone, and with it the subscriptions that its consumers deliver to.
     pub(crate) fn cut(&mut self) {
         self.consumers.clear();
     }

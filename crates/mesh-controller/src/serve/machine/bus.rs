@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How long a value waits that the bus did not take.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// How long after a conflict the newer value may take to be heard.
+/// How long after a conflict the newer value may take to arrive.
 const CONFLICT: Duration = Duration::from_secs(2);
 
 /// How long a value waits that the bus refused.
@@ -224,7 +224,7 @@ impl Controller {
                 let found = self.mirror.stored(place, revision);
                 return self.found(found, now);
             }
-            // What somebody else wrote is heard as an entry, and judged then.
+            // What another client wrote arrives as an entry, and is judged then.
             WriteAnswer::Conflict => {
                 self.mirror.put_off(place, now + CONFLICT);
                 return Vec::new();

@@ -39,7 +39,7 @@ pub(in crate::decide) fn next(view: &View<'_>) -> Decided {
         return Ok(Move::Do(Step::Files(step), removed("")));
     }
     let ended = if current.is_some() {
-        Verdict::new(Outcome::Forgotten, "somebody else's container has the name now, and is left")
+        Verdict::new(Outcome::Forgotten, "another container has the name now, and is left")
     } else if !view.did.is_empty() {
         let ran = view.did.iter().any(|step| matches!(step, Step::Container(_)));
         removed(if ran { "its volumes are left" } else { "" })

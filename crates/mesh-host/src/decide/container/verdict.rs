@@ -23,7 +23,7 @@ impl Case<'_> {
         };
         let pick_up = self.owed().map_or_else(String::new, |ids| format!("to pick up {ids}"));
         if !self.fits(before) {
-            // What the label says is not what this host recorded: somebody made it again, or a kill came between.
+            // What the label says is not what this host recorded: a person made it again, or a kill came between.
             let detail =
                 if pick_up.is_empty() { "replaced".to_owned() } else { format!("replaced; and {pick_up}") };
             return Verdict::new(Outcome::Updated, detail).moved(before.digest.clone(), to);

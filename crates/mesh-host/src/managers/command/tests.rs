@@ -41,7 +41,7 @@ fn at_the_limit_the_whole_group_is_ended() {
     assert!(matches!(late, NotRun::Late { .. }), "{late}");
     let child: i32 = std::fs::read_to_string(file.path()).unwrap().trim().parse().unwrap();
     let until = Instant::now() + Duration::from_secs(5);
-    // Ended by the signal to the group; somebody else reaps it.
+    // Ended by the signal to the group; another process reaps it.
     while std::fs::read_to_string(format!("/proc/{child}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
         assert!(Instant::now() < until, "{child} lives on");
         std::thread::yield_now();

@@ -76,7 +76,7 @@ impl Rules {
         self.ours.opened.get(&opened.name()).cloned()
     }
 
-    /// What a person has to add, if a chain of somebody else drops what is opened.
+    /// What a person has to add, if another chain drops what is opened.
     pub(super) fn blocks(&self, opened: &Opened) -> Option<String> {
         let Opened { port, protocol, .. } = opened;
         let blocks = |chain: &&[String; 3]| {
@@ -89,7 +89,7 @@ impl Rules {
     }
 }
 
-/// Whether a rule accepts this port, or jumps where somebody else decides.
+/// Whether a rule accepts this port, or jumps to a chain that decides.
 fn accepts(does: &Value, port: u16, protocol: &str) -> bool {
     let Some(parts) = does.as_array() else { return false };
     let verdict = parts.iter().any(|part| part.get("accept").is_some());
@@ -115,7 +115,7 @@ fn holds(value: &Value, port: u16) -> bool {
                 .and_then(Value::as_array)
                 .is_some_and(|set| set.iter().any(|one| holds(one, port)))
         }
-        // A named set: what it holds is somebody else's affair.
+        // A named set: its content is not looked at.
         Value::String(name) => name.starts_with('@'),
         _ => false,
     }
@@ -131,7 +131,7 @@ pub(super) fn load(folder: &Path, table: &Table) -> Result<(), Failure> {
 }
 
 impl Table {
-    /// The table, for one transaction: what is there of it goes, and everything comes anew.
+    /// The table, for one transaction: what is there of it is deleted, and all is added again.
     pub(super) fn text(&self) -> String {
         let mut lines = vec![format!("table inet {TABLE}"), format!("delete table inet {TABLE}")];
         if self.opened.is_empty() && self.guarded.is_empty() {

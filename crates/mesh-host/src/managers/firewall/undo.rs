@@ -1,5 +1,5 @@
 //! A port that is closed, or let in from fewer places, may be the one through which we are told. So a timer outside of this
-//! process lets it in again, unless the client says that it has reached the bus anew.
+//! process lets it in again, unless the client says that it has reached the bus again.
 //!
 //! What is to be restored lasts in `undo.json` and in a script, which are stored before anything is closed; so a process or
 //! a machine that dies in between is mended by the next apply ([`mend`]). The timer claims the script by a rename.
@@ -297,7 +297,7 @@ fn confirmed(folder: &Path) -> u64 {
     text.trim().parse().unwrap_or(0)
 }
 
-/// The client has reached the bus anew since this sequence was applied: what it closed stays closed. `None`: a person says
+/// The client has reached the bus again since this sequence was applied: what it closed stays closed. `None`: a person says
 /// so, of all that was closed.
 pub(crate) fn confirm(folder: &Path, sequence: Option<u64>) -> Result<(), Failure> {
     let place = Place::enter(folder).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! The timer: of systemd where it runs, else a process of its own that sleeps. It outlives this process and whoever ends it.
+//! The timer: of systemd where it runs, else a process of its own that sleeps. It outlives this process.
 
 use crate::managers::command::{Command, PATH};
 use crate::outcome::Failure;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long the client has to reach the bus anew, in seconds.
+/// How long the client has to reach the bus again, in seconds.
 const WITHIN_S: u64 = 120;
 const LIMIT: Duration = Duration::from_secs(20);
 
