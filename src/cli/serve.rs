@@ -48,7 +48,7 @@ impl Serve {
         let status_file = self.status_file.or_else(|| status::default_path(environment));
         let settings = seat::Settings {
             jitter_seed: seed(&identity.id),
-            inbox: nuid::next().to_string(),
+            inbox: mesh_runtime::secret(),
             identity,
             started: rfc3339(SystemTime::now()),
             every: self.every,

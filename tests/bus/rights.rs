@@ -274,3 +274,21 @@ fn a_key_that_is_too_long_for_the_seat_does_not_break_its_connection() {
     let answer = reader.ask(&json!({})).good();
     assert_eq!((answer.entries().len(), answer.complaints()), (KINDS, vec![]));
 }
+
+#[test]
+fn a12_the_inbox_of_the_seat_cannot_be_guessed_from_its_id() {
+    let mesh = Mesh::start();
+    let health = mesh.reader().ask(&json!({"what": "health"})).good();
+    let id = health.body()["seat"]["id"].as_str().expect("an id").to_owned();
+    let connections = mesh.server.connections_of(&SEAT.user);
+    let subscriptions = connections[0]["subscriptions_list"].as_array().expect("a list");
+    let secrets: Vec<&str> = subscriptions
+        .iter()
+        .filter_map(|subject| subject.as_str()?.strip_prefix("_INBOX_mesh.provisioner.")?.split('.').next())
+        .collect();
+    assert!(!secrets.is_empty(), "{subscriptions:?}");
+    for secret in secrets {
+        let alike = secret.bytes().zip(id.bytes()).take_while(|(one, other)| one == other).count();
+        assert!(secret.len() >= 22 && alike < 6, "{secret} beside the id {id}");
+    }
+}

@@ -91,7 +91,7 @@ fn prepare(started: Started, settings: Settings) -> Result<impl FnOnce() -> Exit
     let machine = Controller::new(machine::Settings {
         identity: Identity { id: id.clone(), version },
         started: rfc3339(SystemTime::now()),
-        secret: nuid::next().to_string(),
+        secret: mesh_runtime::secret(),
         mesh,
         jitter,
         reply_prefixes,

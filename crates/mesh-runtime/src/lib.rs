@@ -12,6 +12,7 @@
 mod event;
 mod links;
 mod options;
+mod secret;
 mod shell;
 mod start;
 
@@ -19,5 +20,6 @@ pub use event::{Action, Event, Machine, Subscription};
 pub use links::MAX_UNTAKEN_REPLIES;
 pub use mesh_bus::config::Flags;
 pub use mesh_bus::message::Delivery;
+pub use secret::secret;
 pub use shell::{Settings, serve};
 pub use start::{Started, start};

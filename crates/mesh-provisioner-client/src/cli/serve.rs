@@ -181,7 +181,7 @@ impl Common<'_> {
         let opened = match self.mode {
             Mode::Plan(_) => site.look(&nuid::next()).map(|(memory, problem)| (None, memory, problem)),
             Mode::Serve | Mode::Once(_) => {
-                let opened = site.journal(&nuid::next());
+                let opened = site.journal(&mesh_runtime::secret());
                 opened.map(|(journal, memory, problem)| (Some(journal), memory, problem))
             }
         };
@@ -195,7 +195,7 @@ impl Common<'_> {
         if let Some(problem) = problem {
             warn!("{problem}");
         }
-        let nonce = nuid::next().to_string();
+        let nonce = mesh_runtime::secret();
         let seed =
             nonce.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
         info!("mesh-provisioner-client {} for the node {}", env!("CARGO_PKG_VERSION"), joined.node);

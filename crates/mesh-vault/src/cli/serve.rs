@@ -92,8 +92,8 @@ impl Serve {
         let vault = Vault::new(
             Settings {
                 jitter_seed: seed(&identity.id),
-                inbox: nuid::next().to_string(),
-                names: nuid::next().to_string(),
+                inbox: mesh_runtime::secret(),
+                names: mesh_runtime::secret(),
                 identity,
                 started: rfc3339(SystemTime::now()),
                 mesh: setup.mesh,
