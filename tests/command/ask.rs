@@ -274,8 +274,9 @@ fn what_is_denied_is_77_and_named() {
 #[test]
 fn a_bus_that_is_not_there_is_69_whatever_it_is_called() {
     let long = format!("nats://credentials-{}:4222", "x".repeat(60));
-    for (server, said) in [("nats://127.0.0.1:9", "refused"), (&long, "cannot be looked up")] {
-        let next = "check whether a nats-server runs there, or name another with --server";
+    let refused = "refused: nothing listens there: look whether its nats-server runs";
+    for (server, said) in [("nats://127.0.0.1:9", refused), (&long, "cannot be looked up")] {
+        let next = "(--server names another)";
         let finished = Program::new(&["ask", "--server", server]).run().expect_code(69);
         assert!(
             finished.stderr.starts_with("the bus cannot be reached: ")

@@ -175,6 +175,46 @@ fn a_bucket_that_is_missing_or_takes_nothing_is_wrong() {
 }
 
 #[test]
+fn a24_a_bucket_that_one_write_can_empty_is_named_with_what_to_update() {
+    let server = Server::start();
+    init(&server);
+    let admin = server.client(&ADMINISTRATOR);
+    for bucket in [NEEDS, APPLIED] {
+        admin.update_bucket(bucket, &json!({"allow_rollup_hdrs": true}));
+    }
+    let finished = check(&server, &SEAT).expect_code(0);
+    let ok = lines(&finished, "ok");
+    let told: Vec<&&str> = ok.iter().filter(|line| line.contains("update its stream")).collect();
+    let advice = "update its stream: allow_rollup_hdrs is true, advised is false";
+    assert_eq!(told, [&format!("bucket {NEEDS}: {advice}"), &format!("bucket {APPLIED}: {advice}")]);
+}
+
+#[test]
+fn f01_a_stream_that_takes_the_requests_of_a_verb_is_named_and_no_answer() {
+    let server = Server::start();
+    init(&server);
+    let tester = server.client(&TESTER);
+    let stream = json!({"name": "EVERYTHING", "subjects": ["mesh-vault.secret", "mesh-provisioner.>"]});
+    assert!(tester.api("STREAM.CREATE.EVERYTHING", &stream)["error"].is_null());
+    let finished = check(&server, &TESTER).expect_code(1);
+    let said = "the stream EVERYTHING stores requests to mesh-vault.secret and acknowledges them, so that they have no answer: take that subject out of it (nats stream edit EVERYTHING)";
+    assert!(
+        lines(&finished, "wrong").contains(&format!("secret by verb mesh-vault.secret: {said}").as_str()),
+        "{}",
+        finished.stdout
+    );
+    for what in ["gaps", "drift", "registry", "health"] {
+        let asked = Program::new(&["ask", what]).server(&server).account(&TESTER).run().expect_code(1);
+        assert_eq!(asked.stdout, "", "{what}");
+        assert!(
+            asked.stderr.contains("the stream EVERYTHING stores requests to"),
+            "{what}: {}",
+            asked.stderr
+        );
+    }
+}
+
+#[test]
 fn a_registry_whose_writes_have_no_answer_is_wrong() {
     let server = Server::start();
     init(&server);

@@ -57,9 +57,7 @@ pub fn connect(flags: &Flags, environment: Environment<'_>, inbox: &Inbox<'_>) -
             Exit::Denied
         }
         ConnectError::Unreachable(why) => {
-            complain(&format!(
-                "the bus cannot be reached: {why}: check whether a nats-server runs there, or name another with --server"
-            ));
+            complain(&format!("the bus cannot be reached: {why} (--server names another)"));
             Exit::Unavailable
         }
         ConnectError::NoInbox(words) => {

@@ -7,7 +7,7 @@ use crate::support::program::Program;
 use crate::support::seat::Seat;
 use crate::support::server::Server;
 use crate::support::setup::Setup;
-use crate::support::tls::{Authority, Term};
+use crate::support::tls::{Authority, Issued, Term};
 use crate::support::wait::PATIENCE;
 use std::fs;
 
@@ -191,4 +191,18 @@ fn a_name_that_is_not_found_does_not_hide_the_server_behind_it() {
     command("ask").args(&["--server", &url, "registry"]).run().expect_code(0);
     let alone = command("ask").args(&["--server", "nats://no.such.host.invalid:4222", "registry"]).run();
     assert_says(&alone.expect_code(69).stderr, "no.such.host.invalid");
+}
+
+#[test]
+fn g13_a_key_of_a_kind_that_is_not_supported_is_named_on_either_side() {
+    // ECDSA with P-521: the key and its certificate for 127.0.0.1.
+    let directory = tempfile::tempdir().expect("a directory");
+    let both = secret_file(directory.path(), "p-521.pem", include_str!("p-521.pem"));
+    let ours = command("serve").args(&["--tls-cert", &both, "--tls-key", &both]).run();
+    let words = format!("the key {both} is of a kind that is not supported");
+    assert_says(&ours.expect_code(78).stderr, &words);
+    let server = with_tls(&Issued { certificate: both.clone(), key: both.clone() }, "").start();
+    let seat = command("serve").args(&["--server", &server.client_url(), "--tls-ca", &both]);
+    let words = "whose key is RSA, ECDSA with P-256 or P-384, or Ed25519";
+    assert_says(&failure(&server, &seat), words);
 }

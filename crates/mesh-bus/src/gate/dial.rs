@@ -176,7 +176,9 @@ fn read_line(mut stream: &TcpStream, line: &mut Vec<u8>, until: Instant) -> io::
 
 fn refusal(error: &io::Error, within: Duration) -> String {
     match error.kind() {
-        ErrorKind::ConnectionRefused => "refused: nothing listens there".to_owned(),
+        ErrorKind::ConnectionRefused => {
+            "refused: nothing listens there: look whether its nats-server runs".to_owned()
+        }
         ErrorKind::TimedOut => format!("no answer within {}: wrong address, or a firewall", seconds(within)),
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => "there is no route to it".to_owned(),
         ErrorKind::ConnectionReset => "the server reset the connection before it greeted".to_owned(),

@@ -74,6 +74,10 @@ pub(super) fn explain(error: &Error, tls: &Tls) -> String {
             None => "the server requires a client certificate that it trusts: give --tls-cert and --tls-key"
                 .to_owned(),
         },
+        Error::AlertReceived(AlertDescription::HandshakeFailure) => {
+            "the server and this program have no way in common: give the server a certificate whose key is RSA, ECDSA with P-256 or P-384, or Ed25519, and TLS 1.2 or 1.3"
+                .to_owned()
+        }
         Error::InvalidMessage(_) => "what the server says is not TLS".to_owned(),
         _ => return format!("TLS: {error}"),
     };

@@ -58,9 +58,7 @@ pub(super) fn connect(flags: &Flags, environment: Environment<'_>) -> Result<Cli
             Exit::Denied
         }
         ConnectError::Unreachable(why) => {
-            complain(&format!(
-                "the bus cannot be reached: {why}: check whether a nats-server runs there, or name another with --server"
-            ));
+            complain(&format!("the bus cannot be reached: {why} (--server names another)"));
             Exit::Unavailable
         }
         ConnectError::NoInbox(words) => {
