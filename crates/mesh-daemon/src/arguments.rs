@@ -16,6 +16,7 @@ pub use nearest::{did_you_mean, nearest};
 
 use crate::exit::Exit;
 use crate::output::{complain, print};
+use crate::screen::{Screen, wrap};
 use argh::{ArgsInfo, CommandInfoWithArgs, FlagInfo, FlagInfoKind, FromArgs};
 use line::Line;
 use std::ffi::OsString;
@@ -89,10 +90,11 @@ impl Grammar {
             if early.status.is_err() {
                 return self.wrong(&line.commands, explain(&line, &early.output));
             }
+            let help = fit(&early.output, Screen::of_stdout().width);
             match line.has_command {
-                true => Early::Help(early.output),
-                false if line.asks_help => Early::Help(early.output),
-                false => Early::NoCommand(early.output),
+                true => Early::Help(help),
+                false if line.asks_help => Early::Help(help),
+                false => Early::NoCommand(help),
             }
         })
     }
@@ -103,6 +105,30 @@ impl Grammar {
         Early::Wrong { message: message.into(), see: format!("{path} --help") }
     }
 }
+
+/// The derived parser's help, which is laid out for 80 cells, for a screen of another width.
+fn fit(help: &str, width: Option<usize>) -> String {
+    if width.is_none() {
+        return help.to_owned();
+    }
+    let description = " ".repeat(DESCRIPTION);
+    let mut lines: Vec<String> = Vec::new();
+    for line in help.lines() {
+        match (line.strip_prefix(&description), lines.last_mut()) {
+            (Some(more), Some(last)) => last.extend([" ", more]),
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    let fitted = lines.iter().map(|line| {
+        let start = line.len() - line.trim_start().len();
+        let is_described = start > 0 && line[start..].contains("  ");
+        wrap(line, width, if is_described { DESCRIPTION } else { start }) + "\n"
+    });
+    fitted.collect()
+}
+
+/// The column of the help in which descriptions begin.
+const DESCRIPTION: usize = 20;
 
 /// The derived parser's error in our words. It quotes the value, and says again what the reason says.
 fn explain(line: &Line, output: &str) -> String {
@@ -273,6 +299,16 @@ mod tests {
         };
         let add = Add { name: "attic".to_owned(), zone: Some("z".to_owned()) };
         assert_eq!(node, Node { command: NodeCommand::Add(add) });
+    }
+
+    #[test]
+    fn help_is_laid_out_for_the_screen() {
+        let help = "Usage: program ask [--node <name>]\n\nOptions:\n  --node            the node, by the name that it\n                    joined with\n  --all             every page\n\nNotes:\n  Shown as it is.\n";
+        assert_eq!(fit(help, None), help);
+        let wide = help.replace("it\n                    joined", "it joined");
+        assert_eq!(fit(help, Some(200)), wide);
+        let narrow = "Usage: program ask [--node\n<name>]\n\nOptions:\n  --node            the node, by\n                    the name\n                    that it\n                    joined with\n  --all             every page\n\nNotes:\n  Shown as it is.\n";
+        assert_eq!(fit(help, Some(32)), narrow);
     }
 
     #[test]

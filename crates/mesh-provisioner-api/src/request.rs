@@ -81,7 +81,7 @@ impl What {
     }
 
     /// The fields that filter or page it.
-    const fn fields(self) -> &'static [&'static str] {
+    pub const fn fields(self) -> &'static [&'static str] {
         match self {
             What::Registry => &["kind", "limit", "after"],
             What::Needs => &["node", "module", "kind", "limit", "after"],

@@ -134,7 +134,7 @@ impl Ask {
                 return Exit::Usage;
             }
         };
-        // What the seat would refuse is refused here, before anything is connected.
+        // What the seat would refuse is refused here, before anything is connected, and in terms of options.
         if let Err(bad) = request::Ask::parse(ask.to_json().as_bytes()) {
             complain(&bad.message);
             return Exit::Usage;
@@ -164,6 +164,23 @@ impl Ask {
             _ => &[],
         };
         let word = what.word();
+        let filters = [
+            ("node", self.node.is_some()),
+            ("module", self.module.is_some()),
+            ("kind", self.kind.is_some()),
+            ("collection", self.collection.is_some()),
+            ("after", self.after.is_some()),
+            ("limit", self.limit.is_some()),
+            ("stale_after", self.stale_after.is_some()),
+        ];
+        if let Some((field, _)) =
+            filters.iter().find(|(field, given)| *given && !what.fields().contains(field))
+        {
+            let takers = What::ALL.into_iter().filter(|what| what.fields().contains(field)).map(What::word);
+            let takers: Vec<&str> = takers.collect();
+            let option = field.replace('_', "-");
+            return Err(format!("--{option} is for {}, not for {word}", takers.join(", ")));
+        }
         if self.not_ok && !matches!(what, What::Drift | What::Collections | What::Nodes | What::Gaps) {
             return Err(format!("--not-ok is for gaps, drift, nodes and collections, not for {word}"));
         }

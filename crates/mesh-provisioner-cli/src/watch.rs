@@ -9,8 +9,8 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::thread;
 use std::time::Duration;
 
-/// Empties a terminal and begins at its top.
-const CLEAR: &str = "\u{1b}[H\u{1b}[2J\u{1b}[3J";
+/// Empties a terminal and begins at its top. What was there before stays above, to be scrolled to.
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 /// Reads how often.
 pub(super) fn parse_every(text: &str) -> Result<Duration, String> {

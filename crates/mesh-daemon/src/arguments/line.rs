@@ -118,8 +118,9 @@ impl<'a> Reader<'a> {
             _ => {}
         }
         let alias = self.grammar.aliases.iter().find(|(alias, _)| *alias == name);
-        let name = alias.map_or(name, |(_, known)| *known);
-        let Some((place, flag)) = self.find(name) else { return Err(self.unknown(name)) };
+        let known = alias.map_or(name, |(_, known)| *known);
+        let Some((place, flag)) = self.find(known) else { return Err(self.unknown(known, name)) };
+        let name = known;
         let value = if takes_value(flag) {
             Some(match value {
                 Some(value) => value,
@@ -177,8 +178,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn unknown(&self, name: &str) -> Early {
-        let shown = mask(name);
+    fn unknown(&self, name: &str, typed: &str) -> Early {
+        let shown = mask(typed);
         if let Some((_, instead)) = self.grammar.instead.iter().find(|(option, _)| *option == name) {
             return self.wrong(format!("there is no option {shown}: {instead}"));
         }
