@@ -166,3 +166,67 @@ fn the_longest_key_does_not_stop_the_paging() {
     assert!(lines[0].starts_with("to _INBOX.a: {"), "{:.200}", lines[0]);
     assert!(lines[0].contains(r#""next":"n."#), "{:.200}", lines[0]);
 }
+
+/// The bus answers a list of `keys` of `applied` and the read of each; gives what the seat did after the last.
+fn answer_all(play: &mut Play, listing: u64, keys: &[String]) -> Vec<String> {
+    let mut lines = play.answer(listing, list_of(keys)).lines();
+    let mut asked = calls(&lines, "$JS.API.STREAM.MSG.GET");
+    let mut at = 0;
+    while at < asked.len() {
+        lines = play.answer(asked[at], message_of(Applied, &keys[at], at as u64 + 1, "1")).lines();
+        asked.extend(calls(&lines, "$JS.API.STREAM.MSG.GET"));
+        at += 1;
+    }
+    assert_eq!(at, keys.len());
+    lines
+}
+
+/// The modules of the answer that went to `from`.
+fn modules(lines: &[String], from: &str) -> Vec<String> {
+    let start = format!("to _INBOX.{from}: ");
+    let answer = lines.iter().find_map(|line| line.strip_prefix(&start)).expect("an answer");
+    let answer: serde_json::Value = serde_json::from_str(answer).expect("JSON");
+    let entries = answer["entries"].as_array().expect("entries");
+    entries.iter().map(|entry| entry["module"].as_str().expect("a module").to_owned()).collect()
+}
+
+#[test]
+fn a15_surveys_that_differ_in_their_page_alone_share_one_walk() {
+    let keys = many(4);
+    let mut play = Play::serving();
+    play.ask("a", r#"{"what":"drift","limit":1}"#).is([list(16, Needs)]);
+    play.ask("b", r#"{"what":"drift","limit":1}"#).nothing();
+    play.ask("c", r#"{"what":"drift","limit":2}"#).nothing();
+    play.ask("d", r#"{"what":"drift","after":"n.m00001"}"#).nothing();
+    play.answer(16, keys_of(Needs, &[])).is([list(17, Applied)]);
+    let lines = answer_all(&mut play, 17, &keys);
+    assert_eq!(modules(&lines, "a"), ["m00000"]);
+    // What came while the first was read is one more walk, not three.
+    assert_eq!(lines[1..], [list(22, Needs)]);
+    play.answer(22, keys_of(Needs, &[])).is([list(23, Applied)]);
+    let lines = answer_all(&mut play, 23, &keys);
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert_eq!(modules(&lines, "b"), ["m00000"]);
+    assert_eq!(modules(&lines, "c"), ["m00000", "m00001"]);
+    assert_eq!(modules(&lines, "d"), ["m00002", "m00003"]);
+}
+
+#[test]
+fn a15_between_the_last_response_and_the_answer_of_a_survey_others_are_answered() {
+    const ROWS: usize = 2_560;
+    let mut play = Play::serving();
+    play.has_much = true;
+    play.ask("a", r#"{"what":"drift"}"#).is([list(16, Needs)]);
+    play.answer(16, keys_of(Needs, &[])).is([list(17, Applied)]);
+    let mut lines = answer_all(&mut play, 17, &many(ROWS));
+    let mut answered = 0;
+    while lines.is_empty() {
+        // Each event is followed by one slice.
+        lines = play.ask("b", r#"{"what":"health"}"#).lines();
+        assert!(lines.remove(0).starts_with("to _INBOX.b: {"));
+        answered += 1;
+    }
+    assert_eq!(modules(&lines, "a").len(), ROWS);
+    // One slice came with the last response.
+    assert!(answered >= ROWS / 256 - 1, "{answered}");
+}

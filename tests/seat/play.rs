@@ -27,6 +27,8 @@ pub(crate) const AT: &str = "2026-11-29T13:26:00.123456789Z";
 pub(crate) struct Play {
     pub(crate) seat: Seat,
     pub(crate) now: Duration,
+    /// Whether it may want to go on at once, since it has more to do than one slice.
+    pub(crate) has_much: bool,
 }
 
 /// What a seat asked for, to be compared.
@@ -76,7 +78,7 @@ impl Play {
             jitter_seed: 0,
         };
         change(&mut settings);
-        Play { seat: Seat::new(settings), now: Duration::ZERO }
+        Play { seat: Seat::new(settings), now: Duration::ZERO, has_much: false }
     }
 
     /// A seat that is connected and has found the registry as it should be. It never reads in bulk.
@@ -138,7 +140,8 @@ impl Play {
         let actions = self.seat.handle(event, self.now);
         let ends = actions.contains(&Action::Exit);
         let due = self.seat.next_deadline();
-        assert!(ends || due.is_none_or(|due| due > self.now), "it wants to be woken in the past: {due:?}");
+        let is_in_order = |due: Duration| due > self.now || (self.has_much && due.is_zero());
+        assert!(ends || due.is_none_or(is_in_order), "it wants to be woken in the past: {due:?}");
         Asked(actions.iter().map(line).collect())
     }
 
