@@ -286,3 +286,26 @@ fn another_version_of_the_seat_is_said() {
     assert_eq!((&other["id"], &other["version"]), (&json!("OTHER"), &json!("9.9.9")));
     assert!(other["seen_seconds_ago"].as_u64().is_some_and(|seconds| seconds < 60), "{other}");
 }
+
+#[test]
+fn g15_a_seat_that_hangs_beside_another_costs_nothing_once_the_server_dropped_it() {
+    let server = Setup::shipped().append("ping_interval: \"1s\"\nping_max: 1").start();
+    mesh::init(&server);
+    let mut seat = Seat::start(&server, &[]);
+    seat.wait_ready();
+    let hung = Seat::start(&server, &[]);
+    hung.wait_for_log("other seats are running:", PATIENCE);
+    hung.freeze();
+    wait::until("the server to drop the seat that hangs", PATIENCE, || {
+        let connected = server.connections_of(&SEAT.user).len();
+        if connected == 1 { Ok(()) } else { Err(format!("{connected} connections")) }
+    });
+    let reader = server.client(&READER);
+    for _ in 0..50 {
+        assert_eq!(reader.try_health().expect("an answer")["ready"], json!(true));
+    }
+    // Let go, it connects again, and is a seat like any other.
+    let mark = hung.mark();
+    hung.thaw();
+    hung.wait_for_log_since(mark, "connected to", PATIENCE);
+}
