@@ -83,6 +83,9 @@ pub struct Seat {
     denied_subscriptions: BTreeSet<String>,
     /// How many subscriptions the server refused because of the account's limit.
     subscriptions_over_limit: usize,
+    /// Whether JetStream was asked in vain on a connection of which the server then read nothing more, and has replied to
+    /// no call of the seat's own since.
+    is_jetstream_stuck: bool,
     in_flight: InFlight,
     bulk_pauses: BulkPauses,
     long_reads: LongReads,
@@ -113,6 +116,7 @@ impl Seat {
                 why: "no attempt was made yet".to_owned(),
             },
             denied_subscriptions: BTreeSet::new(),
+            is_jetstream_stuck: false,
             subscriptions_over_limit: 0,
             in_flight: InFlight::default(),
             bulk_pauses: BulkPauses::default(),
@@ -192,6 +196,7 @@ impl Seat {
                 // A pass that failed leaves the rest of its calls in flight.
                 Owner::Pass | Owner::Checks => self.stopping.is_none(),
                 Owner::OtherSeats => self.other_seats.is_asking(),
+                Owner::Echo => true,
             };
             assert!(is_owned, "call {number} of {owner:?} has no owner");
         }
@@ -269,15 +274,18 @@ impl Seat {
         self.in_flight.forget(Owner::Checks);
         self.other_seats.interrupt();
         self.in_flight.forget(Owner::OtherSeats);
+        self.in_flight.forget(Owner::Echo);
         self.actions.push(Action::StopListening);
     }
 
     /// Does what is due, sends finished responses, and sends the next calls.
     fn poll(&mut self, now: Duration) {
-        self.try_to_connect(now);
-        for call in self.in_flight.overdue(now) {
-            self.fail(&call, Cause::Silent, now);
+        let silent = self.in_flight.overdue(now);
+        for call in &silent {
+            self.fail(call, Cause::Silent, now);
         }
+        self.look_into_silence(&silent, now);
+        self.try_to_connect(now);
         if self.pass.due().is_some_and(|due| now >= due) && self.is_up() && self.stopping.is_none() {
             let jitter = self.jitter();
             self.pass.begin(now, jitter);

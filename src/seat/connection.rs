@@ -1,9 +1,12 @@
 //! The service connection: when to (re)connect, and what starts or stops with it.
 
+use super::call::{Call, Cost, Tag};
+use super::in_flight::{Owner, Sent};
 use super::link_state::LinkState;
 use super::topic::Topic;
 use super::{Action, Seat};
 use log::Level;
+use mesh_jetstream::message::Request;
 use mesh_provisioner_api::failure::Cause;
 use mesh_service::backoff::Backoff;
 use std::time::Duration;
@@ -121,6 +124,28 @@ impl Seat {
     const fn connect_again_for_rights(&mut self, now: Duration) {
         if let LinkState::Up { move_at: move_at @ None, .. } = &mut self.link {
             *move_at = Some(now.saturating_add(TRY_RIGHTS_AGAIN));
+        }
+    }
+
+    /// Calls had no reply in time. If they are the seat's own, it may be that the server reads nothing more: one of the
+    /// 2.9 line whose disk hangs takes no message of a connection that asked JetStream for anything, and still sends it
+    /// requests. So the seat sends itself a message. If that does not come back, the seat moves to another connection,
+    /// and asks JetStream nothing but for its passes until one has a reply.
+    pub(super) fn look_into_silence(&mut self, silent: &[Sent], now: Duration) {
+        if silent.iter().any(|call| call.owner == Owner::Echo) {
+            self.is_jetstream_stuck = true;
+            let line = "no answer of JetStream, and the server reads nothing more on this connection: connecting again";
+            self.notice(Level::Warn, Topic::Connection, "silent", line, now);
+            if let LinkState::Up { move_at: move_at @ None, .. } = &mut self.link {
+                *move_at = Some(now);
+            }
+        } else if silent.iter().any(|call| matches!(call.owner, Owner::Pass | Owner::Checks))
+            && self.in_flight.outstanding(Owner::Echo) == 0
+        {
+            let number = self.in_flight.next_number();
+            let subject = format!("{}.{number}", self.inbox());
+            let request = Request { subject, headers: Vec::new(), body: Vec::new() };
+            self.send_call(Owner::Echo, Call { tag: Tag::Value(0), request, cost: Cost::Single }, now);
         }
     }
 

@@ -64,7 +64,9 @@ impl Seat {
     }
 
     pub(super) fn deliver(&mut self, owner: Owner, tag: Tag, body: Result<&[u8], Cause>, now: Duration) {
+        self.is_jetstream_stuck &= !(matches!(owner, Owner::Pass | Owner::Checks) && body.is_ok());
         match owner {
+            Owner::Echo => {}
             Owner::Request(id) => {
                 if let Some(query) = self.queries.query(id) {
                     query.on_reply(tag, body);

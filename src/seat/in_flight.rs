@@ -23,6 +23,8 @@ pub(super) enum Owner {
     Checks,
     /// The ping for other seats, which may get several replies.
     OtherSeats,
+    /// A message to the seat itself, which comes back if the server still reads what the connection sends.
+    Echo,
 }
 
 /// A call that waits for its reply.
@@ -64,6 +66,11 @@ impl InFlight {
         *self.outstanding.entry(sent.owner).or_default() += 1;
         self.by_number.insert(self.last_number, sent);
         self.last_number
+    }
+
+    /// The number of the call that is added next.
+    pub(super) const fn next_number(&self) -> u64 {
+        self.last_number + 1
     }
 
     /// What holds after every event.

@@ -81,6 +81,9 @@ impl Seat {
         }
         let refused = if self.stopping.is_some() {
             Err(Refusal::stopping())
+        } else if self.is_jetstream_stuck {
+            let message = "JetStream does not answer, and is asked again within a minute: check the load, the disk and the log of the nats-server";
+            Err(Refusal::new(Reason::JetstreamUnavailable, message.to_owned()))
         } else {
             self.queries.accept(ask, Client { reply: reply.clone(), since: now })
         };

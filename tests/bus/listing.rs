@@ -5,10 +5,12 @@ mod bulk;
 
 use crate::support::verb::AsksTheSeat;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 use crate::support::bucket::{COLLECT, NEEDS, Stored};
 use crate::support::client::Client;
 use crate::support::mesh::Mesh;
+use crate::support::seat::KINDS;
 use crate::support::verb::Answer;
 use crate::support::wait::{self, PATIENCE};
 use crate::support::wire::headers;
@@ -275,4 +277,30 @@ fn a_key_with_a_bad_escape_is_reported() {
     let narrowed = reader.ask(&json!({"what": "collect", "collection": "a"})).good();
     assert_eq!(narrowed.entries(), [entry]);
     assert_eq!(narrowed.complaints(), [], "=61 is not another spelling of a");
+}
+
+#[test]
+fn f13_on_a_slow_line_a_survey_gets_on_with_each_try_and_delays_nobody() {
+    const KEYS: usize = 5_000;
+    const NODES: usize = 20;
+    let (mesh, proxy) = Mesh::start_behind_a_proxy();
+    let tester = mesh.tester();
+    tester.kv_put_all(NEEDS, (0..KEYS).map(|at| (format!("n{}.web.port.p{at:05}", at % NODES), "1")));
+    proxy.pace(100_000);
+    let reader = mesh.reader();
+    // Servers before 2.11 send no values in bulk, so nothing is kept of a try: a narrower question is answered.
+    let (asked, rows) = match mesh.server.version() >= (2, 11, 0) {
+        true => (json!({"what": "drift"}), NODES),
+        false => (json!({"what": "drift", "node": "n3"}), 1),
+    };
+    wait::until("a survey of all keys", Duration::from_secs(60), || {
+        let survey = reader.ask_later(&asked);
+        // What needs little is answered meanwhile.
+        assert_eq!(reader.ask(&json!({"what": "registry"})).good().entries().len(), KINDS);
+        let answer = Answer::of(&survey.next(PATIENCE).map_err(|error| error.to_string())?);
+        match answer.code() {
+            None => Ok(assert_eq!(answer.body()["entries"].as_array().map(Vec::len), Some(rows))),
+            Some(_) => Err(answer.text().to_owned()),
+        }
+    });
 }

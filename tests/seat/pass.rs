@@ -188,9 +188,9 @@ fn a_write_of_unknown_outcome_is_read_again_before_it_is_tried_again() {
     play.due_in(2_000..=2_000).nothing();
     let unknown = "registry key secret: write status unknown: JetStream timed out";
     failed(play.due_in(3_000..=3_000), unknown);
-    play.due_in(700..=950).is([list(17, Registry)]);
+    play.due_in(700..=950).is([list(18, Registry)]);
     // It was stored, and the answer was lost.
-    play.pass_reads(17, &right()).is(["debug: registry in place: 0 put, 0 deleted, 13 unchanged"]);
+    play.pass_reads(18, &right()).is(["debug: registry in place: 0 put, 0 deleted, 13 unchanged"]);
     // The late answer changes nothing any more.
     play.answer(16, stored(13)).nothing();
 }
@@ -407,4 +407,66 @@ fn a_server_that_hangs_on_the_registry_gets_no_pass_at_once_on_the_third_connect
         assert!(asked.contains(&"connect".to_owned()), "{asked:?}");
     }
     assert_eq!(begun, [true, true, false]);
+}
+
+/// Lets time pass until the seat does something with `words` in it; gives that, and what it did beside it.
+fn until(play: &mut Play, mut lines: Vec<String>, words: &str) -> Vec<String> {
+    while !lines.iter().any(|line| line.contains(words)) {
+        lines = play.due().lines();
+    }
+    lines
+}
+
+/// The number of the request to the bus with `words` in it.
+fn number(lines: &[String], words: &str) -> u64 {
+    let line = lines.iter().find(|line| line.contains(words)).expect("a request");
+    line[1..].split(' ').next().and_then(|number| number.parse().ok()).expect("a number")
+}
+
+const LISTING: &str = "$JS.API.STREAM.INFO.KV_mesh-provisioner_registry";
+const ECHO: &str = " _INBOX_mesh.provisioner.";
+
+#[test]
+fn g8_what_needs_no_bucket_is_answered_while_jetstream_and_its_connections_hang() {
+    let mut play = Play::new();
+    play.due().is(["connect"]);
+    let mut waits = Vec::new();
+    for connection in 1..=6 {
+        let came = play.now;
+        let lines = play.tell(up("n1")).lines();
+        until(&mut play, lines, LISTING);
+        let asked = play.now;
+        waits.push(asked.saturating_sub(came).as_secs());
+        // Neither the call nor what the seat sends to itself comes back: it moves.
+        until(&mut play, vec![], ECHO);
+        until(&mut play, vec![], "connect");
+        assert_eq!(play.now.saturating_sub(asked), Duration::from_secs(10), "{connection}");
+        let health = play.ask("h", r#"{"what":"health"}"#).lines();
+        assert!(health[0].starts_with("to _INBOX.h: {"), "{health:?}");
+        // What needs a bucket is refused at once. Its calls would hold up the new connection too.
+        let refused = play.ask("n", r#"{"what":"needs"}"#).lines();
+        let words = "to _INBOX.n: 503 jetstream_unavailable: JetStream does not answer, and is asked again within a minute: check the load, the disk and the log of the nats-server";
+        assert_eq!(refused.last().map(String::as_str), Some(words));
+    }
+    assert!(waits[..2] == [0, 0] && waits[5] > waits[3] && waits[5] <= 60, "{waits:?}");
+    // JetStream answers again.
+    let lines = play.tell(up("n1")).lines();
+    let call = number(&until(&mut play, lines, LISTING), LISTING);
+    play.answer(call, keys_of(Registry, &[])).lines();
+    let lines = play.ask("n", r#"{"what":"needs"}"#).lines();
+    assert!(lines[0].contains("$JS.API.STREAM.INFO.KV_mesh-provisioner_needs"), "{lines:?}");
+}
+
+#[test]
+fn one_stream_that_is_silent_costs_the_others_nothing() {
+    let mut play = Play::new();
+    play.due().is(["connect"]);
+    let lines = play.tell(up("n1")).lines();
+    until(&mut play, lines, LISTING);
+    while !play.due_with_echo().iter().any(|line| line.contains(ECHO)) {}
+    let lines = play.ask("n", r#"{"what":"needs"}"#).lines();
+    assert!(lines[0].contains("$JS.API.STREAM.INFO.KV_mesh-provisioner_needs"), "{lines:?}");
+    for _ in 0..20 {
+        assert!(!play.due_with_echo().contains(&"connect".to_owned()), "{:?}", play.now);
+    }
 }

@@ -16,7 +16,7 @@ pub enum Reason {
     ResponseTooLarge,
     /// JetStream replied with an error.
     JetstreamError,
-    /// JetStream is off, or has not started yet.
+    /// JetStream is off, has not started yet, or hangs.
     JetstreamUnavailable,
     /// The bucket changed faster than its keys could be listed.
     BucketChanging,

@@ -29,6 +29,8 @@ struct Shared {
     keeps_nothing: AtomicBool,
     /// The most that is forwarded in one piece.
     piece: AtomicUsize,
+    /// How many bytes of the server are forwarded in a second; 0 is as many as come.
+    pace: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -85,6 +87,7 @@ impl Proxy {
             changed: Condvar::new(),
             keeps_nothing: AtomicBool::new(false),
             piece: AtomicUsize::new(CHUNK),
+            pace: AtomicUsize::new(0),
         });
         {
             let shared = Arc::clone(&shared);
@@ -165,6 +168,11 @@ impl Proxy {
     /// Forwards about this many bytes at a time, as a network does.
     pub fn split(&self, piece: usize) {
         self.shared.piece.store(piece, Ordering::Relaxed);
+    }
+
+    /// Forwards this many bytes of the server in a second, as a slow line does.
+    pub fn pace(&self, bytes: usize) {
+        self.shared.pace.store(bytes, Ordering::Relaxed);
     }
 
     /// Keeps no copy of what the seat sends, for runs that send gigabytes.
@@ -338,6 +346,11 @@ impl Shared {
             // Not under the lock: a peer that does not read may block here, and the controls still have to
             // work.
             drop(state);
+            let pace = self.pace.load(Ordering::Relaxed);
+            if pace > 0 && matches!(direction, Direction::FromServer) {
+                let micros = allowed.saturating_mul(1_000_000) / pace;
+                thread::sleep(Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX)));
+            }
             let written = to.write_all(&chunk[..allowed]);
             if cut {
                 self.lock().cut_all();
