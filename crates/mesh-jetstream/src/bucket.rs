@@ -56,8 +56,57 @@ impl<'a> Kv<'a> {
     }
 }
 
+/// How the configuration of a stream that is there differs from the advised one, of [`Kv::configuration`], in words: nothing
+/// if it does not.
+pub fn differences(there: &Value, advised: &Value) -> Vec<String> {
+    advised
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(field, _)| *field != "name")
+        .map(|(field, advised)| {
+            (field, there.get(field).cloned().unwrap_or_else(|| zero_of(advised)), advised)
+        })
+        .filter(|(_, found, advised)| found != *advised)
+        .map(|(field, found, advised)| format!("{field} is {found}, advised is {advised}"))
+        .collect()
+}
+
+/// The meaning of a field that the server omits.
+fn zero_of(advised: &Value) -> Value {
+    match advised {
+        Value::Bool(_) => false.into(),
+        Value::Number(_) => 0.into(),
+        _ => Value::Null,
+    }
+}
+
 impl fmt::Display for Kv<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_that_differs_says_how() {
+        let advised = Kv::new("mesh-provisioner_needs").configuration(1, 1);
+        assert!(differences(&advised, &advised).is_empty());
+        let mut there = advised.clone();
+        there["max_age"] = json!(1_000_000_000);
+        there["allow_rollup_hdrs"] = json!(true);
+        there.as_object_mut().unwrap().remove("deny_delete");
+        there["first_seq"] = json!(0);
+        assert_eq!(
+            differences(&there, &advised),
+            [
+                "allow_rollup_hdrs is true, advised is false",
+                "deny_delete is false, advised is true",
+                "max_age is 1000000000, advised is 0"
+            ]
+        );
     }
 }

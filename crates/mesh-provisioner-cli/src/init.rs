@@ -7,7 +7,7 @@ use argh::{ArgsInfo, FromArgs};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
 use mesh_jetstream::api::{ApiError, STREAM_CREATE, STREAM_INFO};
-use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::bucket::{Kv, differences};
 use mesh_jetstream::stream_info;
 use mesh_model::bucket::Bucket;
 use mesh_provisioner_api::failure::Cause;
@@ -107,49 +107,5 @@ fn compare(there: &Value, advice: &Value) -> String {
         "there, as advised".to_owned()
     } else {
         format!("there, left as it is: {}", differences.join("; "))
-    }
-}
-
-/// How a bucket that is there differs from the advice, in the settings that make a difference to the seat.
-pub(super) fn differences(there: &Value, advice: &Value) -> Vec<String> {
-    advice
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(field, _)| *field != "name")
-        .map(|(field, advised)| {
-            (field, there.get(field).cloned().unwrap_or_else(|| zero_of(advised)), advised)
-        })
-        .filter(|(_, found, advised)| found != *advised)
-        .map(|(field, found, advised)| format!("{field} is {found}, advised is {advised}"))
-        .collect()
-}
-
-/// The meaning of a field that the server omits.
-fn zero_of(advised: &Value) -> Value {
-    match advised {
-        Value::Bool(_) => false.into(),
-        Value::Number(_) => 0.into(),
-        _ => Value::Null,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_bucket_that_differs_says_how() {
-        let advice = advice(Bucket::Needs, 1);
-        assert_eq!(compare(&advice, &advice), "there, as advised");
-        let mut there = advice.clone();
-        there["max_age"] = json!(1_000_000_000);
-        there.as_object_mut().unwrap().remove("deny_delete");
-        there["first_seq"] = json!(0);
-        assert_eq!(
-            compare(&there, &advice),
-            "there, left as it is: deny_delete is false, advised is true; max_age is 1000000000, advised is 0"
-        );
     }
 }

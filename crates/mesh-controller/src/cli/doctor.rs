@@ -15,7 +15,7 @@ use mesh_daemon::exit::Exit;
 use mesh_daemon::output::print;
 use mesh_daemon::terminal::{Paint, Style};
 use mesh_jetstream::api::STREAM_INFO;
-use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::bucket::{Kv, differences};
 use mesh_jetstream::kv;
 use mesh_jetstream::stream_info;
 use serde_json::{Value, json};
@@ -140,8 +140,10 @@ impl Doctor {
                 Ok(answer) => match stream_info::parse_config(&answer.body) {
                     Err(error) => Err(format!("{bucket}: {error}: make it with mesh-controller init")),
                     Ok(there) => {
-                        let differences =
-                            buckets::differences(&there, &Kv::new(bucket).configuration(history, 1));
+                        let mut advised = Kv::new(bucket).configuration(history, 1);
+                        // How many servers store it is the operator's choice.
+                        advised["num_replicas"] = there["num_replicas"].clone();
+                        let differences = differences(&there, &advised);
                         match differences[..] {
                             [] => Ok(bucket.to_owned()),
                             _ => Err(format!("{bucket}: {}: update the stream", differences.join("; "))),

@@ -9,7 +9,7 @@ use argh::{ArgsInfo, FromArgs};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::output::{complain, print};
 use mesh_jetstream::api::{ApiError, STREAM_CREATE, STREAM_INFO};
-use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::bucket::{Kv, differences};
 use mesh_jetstream::message::Request;
 use mesh_jetstream::stream_info;
 use mesh_model::keys::SealingKey;
@@ -61,7 +61,7 @@ impl Init {
             let there = call(&mut client, request(STREAM_INFO, Vec::new()))?;
             let line = match stream_info::parse_config(&there) {
                 Ok(there) => {
-                    let differences = buckets::differences(&there, &wanted);
+                    let differences = differences(&there, &wanted);
                     if differences.is_empty() {
                         "there, as advised".to_owned()
                     } else {

@@ -6,7 +6,7 @@ use crate::init;
 use crate::query::acknowledged;
 use mesh_bus::client::{CallError, Client};
 use mesh_jetstream::api::{ApiError, STREAM_INFO};
-use mesh_jetstream::bucket::Kv;
+use mesh_jetstream::bucket::{Kv, differences};
 use mesh_jetstream::kv::{self, WriteAnswer};
 use mesh_jetstream::stream_info;
 use mesh_model::bucket::Bucket;
@@ -62,8 +62,10 @@ fn bucket_line(client: &mut Client, bucket: Bucket) -> Line {
     {
         return Line::wrong(what, why);
     }
-    let replicas = config["num_replicas"].as_u64().and_then(|count| u8::try_from(count).ok()).unwrap_or(1);
-    let differences = init::differences(&config, &init::advice(bucket, replicas));
+    let mut advised = init::advice(bucket, 1);
+    // How many servers store it is the operator's choice.
+    advised["num_replicas"] = config["num_replicas"].clone();
+    let differences = differences(&config, &advised);
     if differences.is_empty() {
         return Line::ok(what, "");
     }
