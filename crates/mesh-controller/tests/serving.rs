@@ -255,3 +255,22 @@ fn reports_take_a_bounded_room_and_what_did_not_fit_is_heard_again() {
     assert!(listing(&machine.handle(failed, at(7))).is_none());
     assert!(given.len() < 100);
 }
+
+#[test]
+fn the_log_shows_no_secret_part_of_the_inbox() {
+    let mut controller = Controller::new(Settings { secret: "HARD-TO-GUESS".into(), ..settings() });
+    let mut actions = controller.handle(up(), at(0));
+    for subject in
+        ["_INBOX_mesh.controller.HARD-TO-GUESS-1.*", "$JS.API.CONSUMER.CREATE.KV_b.HARD-TO-GUESS-0"]
+    {
+        let words = format!("Permissions Violation for Subscription to \"{subject}\"");
+        actions.extend(controller.handle(Event::ServerError(words), at(1)));
+    }
+    let said = |action: &Action<Task>| match action {
+        Action::Say(_, line) => Some(line.clone()),
+        _ => None,
+    };
+    let lines: Vec<String> = actions.iter().filter_map(said).collect();
+    assert!(lines.iter().any(|line| line.contains("_INBOX_mesh.controller.<secret>-1.*")), "{lines:?}");
+    assert!(lines.iter().all(|line| !line.contains("HARD-TO-GUESS")), "{lines:?}");
+}

@@ -205,6 +205,8 @@ impl Controller {
     }
 
     fn say(&mut self, level: Level, topic: Topic, text: &str, now: Duration) -> Option<Action<Task>> {
+        // The server's words may name the inbox. What is in the log may be read by people who may not write there.
+        let text = &text.replace(&self.settings.secret, "<secret>");
         self.log.line(topic, text, text, now).map(|line| Action::Say(level, line))
     }
 
