@@ -221,4 +221,44 @@ mod tests {
             assert_eq!(wrong, "a is a value in the file, and the content has a table there", "{format}");
         }
     }
+
+    #[test]
+    fn tables_in_a_list_are_a_leaf() {
+        let before = "top = 1\n\n[[server]]\nname = \"old\"\n\n[z]\nb = 1\n";
+        let wanted = "[[server]]\nname = \"one\"\n\n[[server]]\nname = \"two\"\n";
+        let (content, kept) = set(Format::Toml, Some(before), wanted, &Kept::default());
+        let servers = |content: &str| content.parse::<toml_edit::DocumentMut>().unwrap()["server"].clone();
+        let names = |content: &str| -> Vec<String> {
+            let list = servers(content).into_value().unwrap();
+            let name = |table: &toml_edit::Value| {
+                table.as_inline_table().unwrap().get("name").unwrap().as_str().unwrap().to_owned()
+            };
+            list.as_array().unwrap().iter().map(name).collect()
+        };
+        assert_eq!(names(&content), ["one", "two"], "{content}");
+        let (again, kept) = set(Format::Toml, Some(&content), wanted, &kept);
+        assert_eq!(again, content);
+        let back = next(Format::Toml, Some(&content), None, &kept).unwrap().content.unwrap();
+        assert_eq!(names(&back), ["old"], "{back}");
+        assert!(back.contains("[z]\nb = 1\n"), "{back}");
+    }
+
+    #[test]
+    fn a_table_that_gave_way_to_a_value_comes_back() {
+        let before = "[a]\nb = 1\n";
+        let (content, kept) = set(Format::Toml, Some(before), "a = 2\n", &Kept::default());
+        assert_eq!(content, "a = 2\n");
+        let back = next(Format::Toml, Some(&content), None, &kept).unwrap().content.unwrap();
+        let back: toml_edit::DocumentMut = back.parse().unwrap();
+        assert_eq!(back["a"]["b"].as_integer(), Some(1), "{back}");
+    }
+
+    #[test]
+    fn the_further_lines_of_a_value_go_and_come_back_with_it() {
+        let before = "[a]\nlist =\n  one\n  x = 2\nnext = 3\n";
+        let (content, kept) = set(Format::Ini, Some(before), "[a]\nlist = none\n", &Kept::default());
+        assert_eq!(content, "[a]\nlist = none\nnext = 3\n");
+        let back = next(Format::Ini, Some(&content), None, &kept).unwrap();
+        assert_eq!(back.content.as_deref(), Some(before));
+    }
 }

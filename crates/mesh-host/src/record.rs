@@ -201,7 +201,7 @@ pub struct Intent {
     /// Of what was about to be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// What was there, in words, where it is put back one day.
+    /// What was there, in words, where it is put back one day; of keys inside a file, its format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub was: Option<String>,
     /// The temporary file that may have been left.
@@ -349,12 +349,17 @@ impl Memory {
             Entry::Accepted(accepted) => self.accepted = Some(accepted),
             Entry::Intent(intent) => {
                 let intents = self.intents.entry(intent.target.clone()).or_default();
-                // Tried again and again, one target needs each digest once. What had a temporary keeps its place, so
-                // that the temporary is swept.
-                intents.retain(|old| {
-                    old.digest != intent.digest || old.temporary.is_some() || old.was.is_some()
-                });
-                intents.push(intent);
+                // Tried again and again, one target needs each digest once: the temporary of an earlier try was swept
+                // when this apply began. What was there first keeps its place.
+                let same = |old: &&mut Intent| {
+                    old.was.is_some() && old.was == intent.was && old.digest == intent.digest
+                };
+                if let Some(old) = intents.iter_mut().find(same) {
+                    *old = intent;
+                } else {
+                    intents.retain(|old| old.digest != intent.digest || old.was.is_some());
+                    intents.push(intent);
+                }
             }
             Entry::Applied { target, record } => {
                 self.intents.remove(&target);

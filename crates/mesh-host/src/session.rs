@@ -256,6 +256,18 @@ fn of_mesh(site: &Site, input: &Apply, memory: &Memory, key: &DigestKey) -> Resu
     Ok(Ready { prepared, gathering, first, adopted: declaration.adoption.is_some(), untaken })
 }
 
+/// What a directory holds is worked on also while nobody declares the directory, or before anything is declared.
+fn recorded_trust(memory: &Memory) -> impl Iterator<Item = Trust> {
+    memory.records.iter().filter_map(|(target, record)| match &record.written {
+        Written::Directory { owner, .. }
+            if target.kind == Kind::Directory && record.claim != Claim::Agreed =>
+        {
+            Some(Trust { path: target.name.clone(), owner: owner.words() })
+        }
+        _ => None,
+    })
+}
+
 fn machine(site: &Site, key: &DigestKey, prepared: &Prepared, memory: &Memory) -> Result<Real, Trouble> {
     let declared = prepared.desired.iter().filter_map(|desired| match &desired.spec {
         crate::desired::Spec::Directory(directory) => {
@@ -264,16 +276,7 @@ fn machine(site: &Site, key: &DigestKey, prepared: &Prepared, memory: &Memory) -
         }
         _ => None,
     });
-    // What a directory held is taken away after nobody declares the directory any more.
-    let recorded = memory.records.iter().filter_map(|(target, record)| match &record.written {
-        Written::Directory { owner, .. }
-            if target.kind == Kind::Directory && record.claim != Claim::Agreed =>
-        {
-            Some(Trust { path: target.name.clone(), owner: owner.words() })
-        }
-        _ => None,
-    });
-    let trust = declared.chain(recorded).collect();
+    let trust = declared.chain(recorded_trust(memory)).collect();
     let files = Files::new(site.root(), site.state().join("kept"), key.clone(), trust)
         .map_err(|error| broken("the root of the tree cannot be opened", &error))?;
     let own = site.sealing_key().map_err(|error| broken("the sealing key cannot be read", &error))?;

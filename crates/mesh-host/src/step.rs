@@ -274,12 +274,14 @@ impl Step {
         )
     }
 
-    /// What was there, in words: it is stored with the intent, since it is put back when nothing declares it any more.
+    /// What was there, in words, or the format of the file that keeps it: it is stored with the intent, since it is put
+    /// back when nothing declares it any more.
     pub fn was(&self) -> Option<String> {
         match self {
             Self::Service(ServiceStep::Boot { was, .. }) => {
                 Some(if *was { "enabled" } else { "disabled" }.to_owned())
             }
+            Self::Files(FileStep::SetLeaves { format, .. }) => Some(format.to_string()),
             _ => None,
         }
     }

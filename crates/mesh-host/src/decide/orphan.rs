@@ -41,14 +41,15 @@ pub(super) fn next(view: &View<'_>) -> Decided {
 }
 
 fn into(view: &View<'_>) -> Decided {
-    let recorded = match view.record().map(|record| &record.written) {
-        Some(Written::Into { path, format, .. }) => format.parse().ok().map(|format| (path.clone(), format)),
-        _ => None,
+    // Begun before a kill, and perhaps done.
+    let mut begun = view.memory.intents.get(view.target).into_iter().flatten();
+    let format = match view.record().map(|record| &record.written) {
+        Some(Written::Into { format, .. }) => Some(format),
+        _ => begun.find_map(|intent| intent.was.as_ref()),
     };
-    match recorded {
-        Some((path, format)) => super::into::remove(&path, format, view),
-        // Begun and never done: what was kept of it is used if it is declared again.
-        None => Ok(forgotten("it is not known whether it was set; the file is left")),
+    match (view.target.name.rsplit_once('#'), format.and_then(|format| format.parse().ok())) {
+        (Some((path, _)), Some(format)) => super::into::remove(path, format, view),
+        _ => Ok(forgotten("it is not known whether it was set; the file is left")),
     }
 }
 

@@ -151,7 +151,8 @@ pub(super) fn store_kept(files: &Files, target: &str, kept: &Kept) -> Result<(),
 pub(super) fn both(before: &Kept, after: &Kept) -> Kept {
     let mut kept = after.clone();
     for former in &before.leaves {
-        if !kept.leaves.iter().any(|new| new.path == former.path) {
+        // Of one that changes, either value may be in the file after a kill.
+        if !kept.leaves.contains(former) {
             kept.leaves.push(former.clone());
         }
     }

@@ -13,8 +13,8 @@ use crate::outcome::Failure;
 use crate::step::{Content, FileStep, Ids};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags, fchmod, fchown, fgetxattr, fsetxattr, fsync,
-    ftruncate, mkdirat, openat, renameat, renameat_with, unlinkat,
+    AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags, fchmod, fchown, fgetxattr, flistxattr,
+    fsetxattr, fsync, ftruncate, mkdirat, openat, renameat, renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 use std::fs::File;
@@ -48,7 +48,7 @@ pub(super) fn perform(files: &mut Files, step: &FileStep, tools: &Tools<'_>) -> 
                 let seen = seen.ok_or_else(|| changed(path))?;
                 write_into(files, path, &bytes, seen, *mode, *owner)
             } else {
-                let place = Place { path, temporary: tools.temporary, seen: *seen };
+                let place = Place { path, temporary: tools.temporary, seen: *seen, keeps_mode: false };
                 replace(files, &place, &bytes, *mode, *owner)
             }
         }
@@ -199,7 +199,7 @@ fn set_leaves(
             let root = rustix::process::geteuid().is_root();
             let new = Ids { uid: 0, gid: 0 };
             let owner = root.then(|| stat.as_ref().map_or(new, |stat| stat.owner));
-            let place = Place { path: leaves.path, temporary: tools.temporary, seen };
+            let place = Place { path: leaves.path, temporary: tools.temporary, seen, keeps_mode: true };
             replace(files, &place, content.as_bytes(), mode, owner)?;
         }
         (None, Some(parent), Some(_)) => {
@@ -216,6 +216,8 @@ struct Place<'a> {
     path: &'a str,
     temporary: &'a str,
     seen: Option<Stamp>,
+    /// Whether mode and owner are those that were there.
+    keeps_mode: bool,
 }
 
 fn replace(
@@ -225,13 +227,13 @@ fn replace(
     mode: u32,
     owner: Option<Ids>,
 ) -> Result<(), Failure> {
-    let Place { path, temporary, seen } = *place;
+    let Place { path, temporary, seen, keeps_mode } = *place;
     let parent = made(files, path)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = openat(&parent.directory, temporary, flags, Mode::from_raw_mode(0o600))
         .map_err(|error| failed(path, "be written", error))?;
     let written = fill(&handle, path, bytes, mode, owner)
-        .and_then(|()| label(&parent, &handle))
+        .and_then(|()| attributes(&parent, &handle, keeps_mode))
         .and_then(|()| fsync(&handle).map_err(|error| failed(path, "be synced", error)))
         .and_then(|()| same(&parent, seen))
         .and_then(|_| rename(&parent, temporary, seen.is_none()));
@@ -260,19 +262,30 @@ fn fill(handle: &OwnedFd, path: &str, bytes: &[u8], mode: u32, owner: Option<Ids
     set(handle, path, mode, owner)
 }
 
-/// The new file gets the security label of the old one. Where there are no labels, there is nothing to do.
-fn label(parent: &Parent, handle: &OwnedFd) -> Result<(), Failure> {
-    const LABEL: &str = "security.selinux";
+/// The new file gets the security label and the users' attributes of the old one, and its access list where its mode is
+/// kept too. Where there are none, there is nothing to do.
+fn attributes(parent: &Parent, handle: &OwnedFd, keeps_mode: bool) -> Result<(), Failure> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
     let Ok(old) = openat(&parent.directory, parent.name.as_str(), flags, Mode::empty()) else {
         return Ok(());
     };
-    let mut value = [0; 1024];
-    let Ok(length) = fgetxattr(&old, LABEL, &mut value[..]) else { return Ok(()) };
-    match fsetxattr(handle, LABEL, &value[..length], XattrFlags::empty()) {
-        Ok(()) | Err(Errno::NOTSUP) => Ok(()),
-        Err(error) => Err(failed(&parent.path, "get its security label", error)),
+    // The kernel's own limits.
+    let (mut names, mut value) = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    let Ok(length) = flistxattr(&old, &mut names[..]) else { return Ok(()) };
+    for name in names[..length].split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok()) {
+        let wanted = name == "security.selinux"
+            || name.starts_with("user.")
+            || keeps_mode && name == "system.posix_acl_access";
+        if !wanted {
+            continue;
+        }
+        let Ok(length) = fgetxattr(&old, name, &mut value[..]) else { continue };
+        match fsetxattr(handle, name, &value[..length], XattrFlags::empty()) {
+            Ok(()) | Err(Errno::NOTSUP) => {}
+            Err(error) => return Err(failed(&parent.path, &format!("get its attribute {name}"), error)),
+        }
     }
+    Ok(())
 }
 
 fn rename(parent: &Parent, temporary: &str, is_new: bool) -> Result<(), Failure> {
@@ -342,6 +355,15 @@ fn copy(files: &Files, original: File, name: &str) -> std::io::Result<()> {
         std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     copy.write_all(&bytes)?;
     copy.sync_all()?;
-    std::fs::rename(&temporary, files.kept.join(name))?;
+    let place = files.kept.join(name);
+    // One that nobody remembers, since the state was lost: it may be what the machine had.
+    if std::fs::read(&place).is_ok_and(|earlier| earlier != *bytes) {
+        let aside = files.kept.join(format!("{name}.earlier"));
+        if !aside.exists() {
+            std::fs::rename(&place, &aside)?;
+            log::warn!("another original was kept before and is not remembered: see {}", aside.display());
+        }
+    }
+    std::fs::rename(&temporary, place)?;
     File::open(&files.kept)?.sync_all()
 }

@@ -1,6 +1,8 @@
-//! Leaves of INI: a name, or a section and a name. Comments, order and layout stay.
+//! Leaves of INI: a name, or a section and a name. Comments, order and layout stay. Lines that are indented deeper than
+//! the value above them belong to it.
 
 use super::Leaf;
+use std::ops::Range;
 
 pub(super) struct Document(Vec<String>);
 
@@ -8,6 +10,8 @@ pub(super) struct Document(Vec<String>);
 enum Line<'l> {
     Section(&'l str),
     Value(&'l str, &'l str),
+    /// One more line of the value above it.
+    Further(&'l str),
     Other,
 }
 
@@ -37,13 +41,19 @@ impl super::Document for Document {
 
     fn leaves(&self) -> Vec<Leaf> {
         let mut section = None;
-        let mut leaves = Vec::new();
-        for line in &self.0 {
-            match kind(line) {
+        let mut leaves: Vec<Leaf> = Vec::new();
+        for line in self.lines() {
+            match line {
                 Line::Section(name) => section = Some(name.to_owned()),
                 Line::Value(name, value) => {
                     let path = section.iter().cloned().chain([name.to_owned()]).collect();
                     leaves.push((path, value.to_owned()));
+                }
+                Line::Further(line) => {
+                    if let Some((_, value)) = leaves.last_mut() {
+                        value.push('\n');
+                        value.push_str(line);
+                    }
                 }
                 Line::Other => {}
             }
@@ -71,28 +81,30 @@ impl super::Document for Document {
             [section, name] => (Some(section), name),
             _ => return Err("INI has sections and names, and nothing below them".to_owned()),
         };
-        let line = format!("{name} = {value}");
+        let blank = if value.starts_with('\n') { "" } else { " " };
+        let text = format!("{name} ={blank}{value}");
+        let lines = text.split('\n').map(str::to_owned);
         if let Some(place) = self.place(path) {
-            self.0[place] = line;
+            self.0.splice(place, lines);
             return Ok(());
         }
         let start = match section {
             None => 0,
             Some(section) => self.section(section).map_or_else(|| self.append(section), |place| place + 1),
         };
-        let end = self.0[start..].iter().position(|line| matches!(kind(line), Line::Section(_)));
+        let end = self.lines().skip(start).position(|line| matches!(line, Line::Section(_)));
         let mut at = end.map_or(self.0.len(), |end| start + end);
         // Behind the last line of the section that says something.
         while at > start && self.0[at - 1].trim().is_empty() {
             at -= 1;
         }
-        self.0.insert(at, line);
+        self.0.splice(at..at, lines);
         Ok(())
     }
 
     fn remove(&mut self, path: &[String], existing: usize) {
         if let Some(place) = self.place(path) {
-            self.0.remove(place);
+            self.0.drain(place);
         }
         let ([section, _], 0) = (path, existing) else { return };
         if self.leaves().iter().any(|(known, _)| known.len() == 2 && known[0] == *section) {
@@ -125,15 +137,29 @@ impl Document {
         self.0.len()
     }
 
-    /// The line of a section's head.
-    fn section(&self, section: &str) -> Option<usize> {
-        self.0.iter().position(|line| matches!(kind(line), Line::Section(name) if name == section))
+    /// The lines, each known by those above it.
+    fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+        let mut above: Option<usize> = None;
+        self.0.iter().map(move |line| {
+            let indent = line.len() - line.trim_start().len();
+            if !line.trim().is_empty() && above.is_some_and(|above| indent > above) {
+                return Line::Further(line);
+            }
+            let kind = kind(line);
+            above = matches!(kind, Line::Value(..)).then_some(indent);
+            kind
+        })
     }
 
-    /// The line of a leaf.
-    fn place(&self, path: &[String]) -> Option<usize> {
+    /// The line of a section's head.
+    fn section(&self, section: &str) -> Option<usize> {
+        self.lines().position(|line| matches!(line, Line::Section(name) if name == section))
+    }
+
+    /// The lines of a leaf.
+    fn place(&self, path: &[String]) -> Option<Range<usize>> {
         let mut section: Option<&str> = None;
-        self.0.iter().position(|line| match (kind(line), path) {
+        let start = self.lines().position(|line| match (line, path) {
             (Line::Section(name), _) => {
                 section = Some(name);
                 false
@@ -141,6 +167,8 @@ impl Document {
             (Line::Value(name, _), [wanted]) => section.is_none() && name == wanted,
             (Line::Value(name, _), [of, wanted]) => section == Some(of.as_str()) && name == wanted,
             _ => false,
-        })
+        })?;
+        let further = self.lines().skip(start + 1).take_while(|line| matches!(line, Line::Further(_)));
+        Some(start..start + 1 + further.count())
     }
 }

@@ -25,7 +25,7 @@ impl super::Document for Document {
         for name in tables {
             at = at.get(name)?.as_table_like()?;
         }
-        at.get(name)?.as_value().map(shown)
+        at.get(name).and_then(value)
     }
 
     fn existing(&self, path: &[String]) -> usize {
@@ -72,6 +72,11 @@ impl super::Document for Document {
     }
 }
 
+/// A value as it is; tables, and lists of them, as they are written in one line.
+fn value(item: &Item) -> Option<String> {
+    item.clone().into_value().ok().map(|value| shown(&value))
+}
+
 fn shown(value: &Value) -> String {
     let mut value = value.clone();
     value.decor_mut().clear();
@@ -83,8 +88,7 @@ fn gather(table: &dyn TableLike, path: &mut Vec<String>, leaves: &mut Vec<Leaf>)
         path.push(name.to_owned());
         match item {
             Item::Table(inner) => gather(inner, path, leaves),
-            Item::Value(value) => leaves.push((path.clone(), shown(value))),
-            _ => {}
+            leaf => leaves.extend(value(leaf).map(|value| (path.clone(), value))),
         }
         path.pop();
     }

@@ -289,6 +289,9 @@ impl Filler<'_> {
         let Some(bytes) = self.text(text, &file.insert, file.encode)? else { return Ok(None) };
         if let Some(wanted) = file.format {
             format::check(wanted, &bytes).map_err(|wrong| wrong.to_string())?;
+            if let (resource::Placed::Into(_), Ok(text)) = (&file.place, std::str::from_utf8(&bytes)) {
+                crate::leaves::next(wanted, None, Some(text), &crate::leaves::Kept::default())?;
+            }
         }
         Ok(Some(bytes))
     }

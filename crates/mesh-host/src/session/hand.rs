@@ -46,8 +46,10 @@ pub fn restore(site: &Site, id: &str) -> Result<String, Trouble> {
         return Err(Trouble::Refused(format!("no original is kept of {id}: see mesh-host status")));
     };
     let key = site.digest_key().map_err(|error| broken("the digest key cannot be read", &error))?;
-    let mut files = Files::new(site.root(), site.state().join("kept"), key, Vec::new())
+    let trust = super::recorded_trust(memory).collect();
+    let mut files = Files::new(site.root(), site.state().join("kept"), key, trust)
         .map_err(|error| broken("the root of the tree cannot be opened", &error))?;
+    files.sweep(memory);
     let target = Target::new(Kind::File, &path);
     let record = memory.records.get(&target);
     let place = match record.map(|record| &record.written) {

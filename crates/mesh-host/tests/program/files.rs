@@ -311,6 +311,20 @@ fn a_restored_original_is_as_it_was() {
 }
 
 #[test]
+fn an_original_in_a_directory_of_its_declared_owner_is_restored() {
+    let tree = Tree::new();
+    tree.write("/srv/web/conf", "before");
+    let owner = if rustix::process::geteuid().is_root() { "12345:12345" } else { "0:0" };
+    let resources = json!([
+        {"id": "dir", "type": "directory", "path": "/srv/web", "owner": owner},
+        file("conf", "/srv/web/conf", "ours"),
+    ]);
+    assert_eq!(tree.apply(&resources).code, 0);
+    let ran = tree.run(&["restore", "conf"]);
+    assert_eq!((ran.code, tree.read("/srv/web/conf")), (0, "before".to_owned()), "{}", ran.err);
+}
+
+#[test]
 fn what_is_forgotten_is_left() {
     let tree = Tree::new();
     tree.apply(&json!([file("a", "/etc/a", "ours")]));

@@ -79,7 +79,7 @@ fn h74_after_a_kill_at_any_system_call_the_next_apply_ends_as_if_nothing_had_hap
         let (name, number) = (CALLS[turn], at[turn]);
         let tree = Tree::new();
         before(&tree);
-        if !is_killed(&tree, name, number) {
+        if !is_killed(&tree, &second(), name, number) {
             // Past the last call of this name: begin again at its first.
             at[turn] = 1;
             continue;
@@ -102,9 +102,9 @@ fn h74_after_a_kill_at_any_system_call_the_next_apply_ends_as_if_nothing_had_hap
     }
 }
 
-/// Applies the second bundle and kills the program at this call. `false`: it ended before.
-fn is_killed(tree: &Tree, name: &str, number: usize) -> bool {
-    let file = tree.bundle(&second());
+/// Applies the bundle and kills the program at this call. `false`: it ended before.
+pub(crate) fn is_killed(tree: &Tree, bundle: &Value, name: &str, number: usize) -> bool {
+    let file = tree.bundle(bundle);
     let status = Command::new("strace")
         .args(["-f", "-qq", "-o", "/dev/null", "-e"])
         .arg(format!("inject={name}:signal=SIGKILL:when={number}"))

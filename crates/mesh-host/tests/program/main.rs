@@ -2,6 +2,7 @@
 
 mod archives;
 mod files;
+mod keys;
 mod kills;
 mod lasting;
 mod mesh;

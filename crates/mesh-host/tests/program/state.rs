@@ -39,6 +39,45 @@ fn h71_damaged_state_is_set_aside_and_nothing_is_removed() {
 }
 
 #[test]
+fn an_original_that_was_kept_outlives_the_loss_of_the_state() {
+    let tree = Tree::new();
+    tree.write("/etc/conf", "the machine's");
+    let with =
+        |content: &str| json!([{"id": "conf", "type": "file", "path": "/etc/conf", "content": content}]);
+    tree.apply(&with("one"));
+    let state = tree.path("/var/lib/mesh-host");
+    for name in ["snapshot.1", "snapshot.2", "journal", "journal.1"] {
+        let _ = fs::remove_file(state.join(name));
+    }
+    tree.apply(&with("two"));
+    let kept = fs::read_dir(state.join("kept")).unwrap();
+    let kept: Vec<_> = kept.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect();
+    assert!(kept.contains(&"the machine's".to_owned()), "{kept:?}");
+}
+
+#[test]
+fn what_fails_again_and_again_does_not_let_the_state_grow() {
+    let tree = Tree::new();
+    let with = |content: &str| json!([{"id": "f", "type": "file", "path": "/etc/f", "content": content}]);
+    tree.apply(&with("one"));
+    let attribute = |sign: &str| {
+        let changed = std::process::Command::new("chattr").arg(sign).arg(tree.path("/etc/f")).output();
+        changed.is_ok_and(|output| output.status.success())
+    };
+    assert!(attribute("+i"), "chattr is needed, on a file system that knows the immutable attribute");
+    let size = || fs::metadata(tree.path("/var/lib/mesh-host/snapshot.1")).unwrap().len();
+    let mut sizes = Vec::new();
+    for _ in 0..8 {
+        assert_eq!(tree.apply(&with("two")).code, 3);
+        sizes.push(size());
+    }
+    attribute("-i");
+    // The numbers of entries may get a digit longer.
+    assert!(sizes[7] < sizes[3] + 16, "{sizes:?}");
+    assert_eq!(tree.apply(&with("two")).words(), ["f updated"]);
+}
+
+#[test]
 fn h76_a_lock_does_not_outlive_its_holder() {
     let tree = Tree::new();
     tree.apply(&files(1));
