@@ -2,6 +2,7 @@
 
 mod broken;
 mod bulk;
+mod cluster;
 
 use crate::support::verb::AsksTheSeat;
 use serde_json::{Value, json};
