@@ -39,7 +39,7 @@ fn a_placeholder_that_is_filled_says_since_when() {
     }
     says(
         &why(&mesh, &["attic", "web"]).expect_code(0),
-        &["attic web is current: all 1 needs were written before"],
+        &["attic web is current: its need was written before"],
     );
 }
 

@@ -195,7 +195,10 @@ impl Facts {
             let first = *those.first()?;
             Some((first, those.len()))
         };
-        let of = |number: usize| format!("{number} of its {} needs", self.needs.len());
+        let of = |number: usize| match self.needs.len() {
+            1 => "its only need".to_owned(),
+            all => format!("{number} of its {all} needs"),
+        };
         if let Some((need, number)) = first(&|need| self.entry(&need.kind).is_none()) {
             let finding = self.of_need(need);
             let how = format!(
@@ -223,14 +226,19 @@ impl Facts {
         match drift.state.as_str() {
             "current" => Finding {
                 ok: true,
-                how: format!(
-                    "is current: all {} needs were written before the last apply, {applied} ago",
-                    drift.needs
-                ),
+                how: match drift.needs {
+                    1 => format!("is current: its need was written before the last apply, {applied} ago"),
+                    all => format!(
+                        "is current: all {all} needs were written before the last apply, {applied} ago"
+                    ),
+                },
                 next: None,
             },
             "never" => wrong(
-                format!("was never applied: its {} needs were last written {needed} ago", drift.needs),
+                match drift.needs {
+                    1 => format!("was never applied: its need was last written {needed} ago"),
+                    all => format!("was never applied: its {all} needs were last written {needed} ago"),
+                },
                 self.look_at_node(),
             ),
             "orphan" => wrong(
@@ -366,9 +374,9 @@ impl Facts {
         let drift = self.drift.as_ref()?;
         let how = match &drift.applied_at {
             Some(at) => {
-                format!("{} ago ({at}); {} needs, the module is {}", self.ago(at), drift.needs, drift.state)
+                format!("{} ago ({at}); needs: {}, the module is {}", self.ago(at), drift.needs, drift.state)
             }
-            None => format!("never; {} needs", drift.needs),
+            None => format!("never; needs: {}", drift.needs),
         };
         Some(("applied", how))
     }
@@ -551,7 +559,7 @@ mod tests {
             None,
             (
                 false,
-                "attic web is not filled: 1 of its 1 needs cannot be answered; prt:http is not filled: nobody answers the kind \"prt\": did you mean port?",
+                "attic web is not filled: its only need cannot be answered; prt:http is not filled: nobody answers the kind \"prt\": did you mean port?",
                 ask,
             ),
         );
@@ -591,7 +599,7 @@ mod tests {
             None,
             (
                 false,
-                "attic web waits: 1 of its 1 needs; bound:db waits for its value: provider has not answered",
+                "attic web waits: its only need; bound:db waits for its value: provider has not answered",
                 Some("mesh-provisioner why cellar postgres"),
             ),
         );
@@ -640,7 +648,7 @@ mod tests {
         let port = || vec![need("port", "http", "1", EARLY)];
         assert!(of(facts(port(), Some(LATE)), None).0);
         for (facts, said) in [
-            (facts(port(), None), "attic web was never applied: its 1 needs were last written 2m ago"),
+            (facts(port(), None), "attic web was never applied: its need was last written 2m ago"),
             (
                 facts(vec![], Some(LATE)),
                 "attic web is applied, and nothing is needed any more: the last apply was 59s ago",
