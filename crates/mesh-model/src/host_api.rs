@@ -6,13 +6,16 @@ use std::collections::BTreeMap;
 use data_encoding::BASE64;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::json::{At, Fields, Json, Problem, Read};
+use crate::json::{At, Fields, Json, MAX_DEPTH, Problem, Read};
 use crate::report::{Outcome, Reported};
 use crate::sealed::Sealed;
 use crate::signed::{Base64, Envelope};
 
 /// The largest request, in bytes.
 pub const MAX_REQUEST_BYTES: usize = 64 * 1024 * 1024;
+
+/// How deep a value may be nested, so that the request around it is not nested deeper than JSON may be.
+pub const MAX_VALUE_DEPTH: usize = MAX_DEPTH - 5;
 
 /// What the host is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -68,6 +68,16 @@ impl Json {
         }
     }
 
+    /// How deep it is nested: 0 for what holds nothing else.
+    pub fn depth(&self) -> usize {
+        let inside = match self {
+            Json::List(items) => items.iter().map(Json::depth).max(),
+            Json::Object(members) => members.iter().map(|(_, value)| value.depth()).max(),
+            _ => return 0,
+        };
+        inside.unwrap_or_default() + 1
+    }
+
     /// The member that a dotted path leads to; an empty path leads to the value itself.
     pub fn at_path(&self, path: &str) -> Option<&Json> {
         if path.is_empty() { Some(self) } else { path.split('.').try_fold(self, |json, name| json.get(name)) }
@@ -308,7 +318,8 @@ mod tests {
     #[test]
     fn depth_has_a_limit() {
         let deep = |n: usize| format!("{}1{}", "[".repeat(n), "]".repeat(n));
-        assert!(Json::parse(&deep(MAX_DEPTH)).is_ok());
+        assert_eq!(Json::parse(&deep(MAX_DEPTH)).unwrap().depth(), MAX_DEPTH);
+        assert_eq!(Json::parse(r#"[{},{"a":[[]]}]"#).unwrap().depth(), 4);
         assert!(Json::parse(&deep(MAX_DEPTH + 1)).unwrap_err().to_string().contains("nested deeper than 64"));
         assert!(Json::parse(&deep(100_000)).is_err());
     }

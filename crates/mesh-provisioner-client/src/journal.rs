@@ -62,7 +62,7 @@ impl Journal {
         }
         let line = line(text);
         let grown = self.length + line.len() as u64;
-        if grown > SMALL && grown > TIMES * line.len() as u64 {
+        if grown > SMALL && grown > (TIMES * line.len() as u64).min(MAX_BYTES) {
             return self.renew(&line);
         }
         let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
@@ -219,5 +219,17 @@ mod tests {
         }
         let (_, last) = Journal::open(folder.path()).unwrap();
         assert_eq!(last, Some(format!("99 {text}")));
+    }
+
+    #[test]
+    fn a_file_never_grows_larger_than_what_is_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, _) = Journal::open(folder.path()).unwrap();
+        // As after fifteen lines of this size.
+        let text = "x".repeat(17 << 20);
+        journal.length = MAX_BYTES - (8 << 20);
+        journal.file.set_len(journal.length).unwrap();
+        journal.keep(&text).unwrap();
+        assert!(look(folder.path()).unwrap() == Some(text), "it is opened again");
     }
 }

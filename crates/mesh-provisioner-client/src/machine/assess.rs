@@ -7,7 +7,7 @@ use mesh_model::assignment::{Assignment, Need, PlacedKind};
 use mesh_model::bucket::Bucket;
 use mesh_model::declaration::Declaration;
 use mesh_model::digest::Digest;
-use mesh_model::host_api::Given;
+use mesh_model::host_api::{Given, MAX_VALUE_DEPTH};
 use mesh_model::json::{At, Json, Read as _};
 use mesh_model::name;
 use mesh_model::object::Object;
@@ -235,10 +235,10 @@ impl Client {
         };
         debug_assert!(place >= FIRST_BOUND);
         if let Some(value) = self.bound_value(name, need) {
-            return match Json::parse_bytes(value) {
-                Ok(Json::Null) => Stand::Waiting(Why::Null),
-                Ok(_) => Stand::Filled,
-                Err(_) => Stand::Waiting(Why::Nonsense),
+            return match provided(value) {
+                Some(Json::Null) => Stand::Waiting(Why::Null),
+                Some(_) => Stand::Filled,
+                None => Stand::Waiting(Why::Nonsense),
             };
         }
         match self.follows[place].reading() {
@@ -407,6 +407,11 @@ impl Client {
             self.dirty.extend(waiting);
         }
     }
+}
+
+/// What a provider wrote, if it can be handed over: one value that is nested too deep would spoil the whole request.
+pub(super) fn provided(value: &[u8]) -> Option<Json> {
+    Json::parse_bytes(value).ok().filter(|json| json.depth() <= MAX_VALUE_DEPTH)
 }
 
 fn present(value: Option<&Json>) -> Stand {

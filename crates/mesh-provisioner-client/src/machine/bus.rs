@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use log::Level;
 use mesh_model::declaration::Declaration;
-use mesh_model::json::Json;
 use mesh_model::name;
 use mesh_model::signed::{Envelope, PayloadType};
 use mesh_model::standing::Revision;
 use mesh_service::follow::Entry;
 
+use super::assess::provided;
 use super::{
     APPLIED, ASSIGNMENTS, COLLECT, Call, Client, DECLARATIONS, FIRST_BOUND, NEEDS, REGISTRY, REVISIONS,
     SETTINGS, Topic,
@@ -77,7 +77,7 @@ impl Client {
         let at = (provider, key.to_owned());
         match value {
             // What cannot be read does not take the place of what could.
-            Some(value) if Json::parse_bytes(&value).is_ok() || !self.bound.contains_key(&at) => {
+            Some(value) if provided(&value).is_some() || !self.bound.contains_key(&at) => {
                 self.bound.insert(at, value);
             }
             Some(_) => {}
@@ -143,13 +143,13 @@ impl Client {
         if declaration.mesh != self.settings.mesh || declaration.node != self.settings.node {
             return refused(self, "it is for another mesh or node".to_owned());
         }
-        if let Some((known, before)) = &self.declaration {
-            if declaration.sequence < before.sequence {
-                return refused(self, format!("its sequence {} is an old one", declaration.sequence));
-            }
-            if *known == envelope {
-                return;
-            }
+        let before = self.declaration.as_ref().map(|(_, before)| before.sequence);
+        if declaration.sequence < before.unwrap_or_default().max(self.settings.memory.sequence) {
+            let why = format!("its sequence {} is an old one: push to this node", declaration.sequence);
+            return refused(self, why);
+        }
+        if self.declaration.as_ref().is_some_and(|(known, _)| *known == envelope) {
+            return;
         }
         self.take_declaration(envelope, declaration);
     }

@@ -1,7 +1,9 @@
-//! Cases K13, K15, K19, K32, K42 to K44 and K52: what a pass costs, what empty lists, late answers and failures change.
+//! Cases K13, K15, K19, K20, K30, K32, K42 to K44 and K52: what a pass costs, what empty lists, late answers and failures change.
 
 use std::time::Duration;
 
+use mesh_model::host_api::MAX_VALUE_DEPTH;
+use mesh_model::json::MAX_DEPTH;
 use serde_json::{Value, json};
 
 use super::world::{APPLIED, BOUND, Faults, MS, NEEDS, SECOND, World};
@@ -307,4 +309,46 @@ fn deep() -> World {
     world.go(SECOND * 5);
     assert_eq!(world.wrong(), Vec::<String>::new());
     world
+}
+
+/// A provider's value that is nested as deep as JSON may be does not fit into a request to the host: its module waits, and
+/// no other one does.
+#[test]
+fn k20_a_value_that_is_nested_too_deep_holds_back_its_module_alone() {
+    let mut world = current();
+    let deep = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth)).into_bytes();
+    world.set("d", web("d"), json!({"motto": "one"}));
+    world.put(BOUND, "attic.d.postgres.db", Some(deep(MAX_DEPTH)));
+    world.rotate("d", "key");
+    world.push();
+    world.set("a", web("a"), json!({"motto": "two"}));
+    world.push();
+    world.go(SECOND * 10);
+    assert_eq!(state(&world, "attic.d.bound.db"), ("waiting".to_owned(), "nonsense".to_owned()));
+    assert!(world.machine.contains_key("a") && !world.machine.contains_key("d"));
+    assert_eq!(world.applies["a"], 2);
+    // As deep as the host takes it, it is a value; and what is too deep does not take its place.
+    world.put(BOUND, "attic.d.postgres.db", Some(deep(MAX_VALUE_DEPTH)));
+    world.put(BOUND, "attic.d.postgres.db", Some(deep(MAX_VALUE_DEPTH + 1)));
+    world.go(SECOND * 10);
+    assert_eq!(state(&world, "attic.d.bound.db"), ("filled".to_owned(), String::new()));
+    assert_eq!(world.applies["d"], 1);
+}
+
+/// A bus that was set back to an older state has an older declaration. It counts no more after a restart than before.
+#[test]
+fn k30_an_older_declaration_takes_nothing_away_after_a_restart() {
+    let mut world = current();
+    let older = world.get("mesh-controller_declarations", "attic").unwrap().to_string();
+    world.set("d", web("d"), json!({"motto": "one"}));
+    bound(&mut world, "d", "10.0.0.2");
+    world.rotate("d", "key");
+    world.push();
+    world.go(SECOND * 5);
+    assert_eq!((world.machine.len(), world.wrong()), (4, Vec::new()));
+    world.put("mesh-controller_declarations", "attic", Some(older.into_bytes()));
+    world.kill();
+    world.go(SECOND * 60);
+    assert!(world.keys(APPLIED).iter().any(|key| key == "attic.d"), "{:?}", world.keys(APPLIED));
+    assert_eq!((world.machine.len(), world.hand_overs), (4, 2));
 }
