@@ -3,7 +3,7 @@
 
 use super::known::Needs;
 use super::{Job, Vault};
-use crate::holdings::List;
+use crate::holdings::{Held, List};
 use crate::place::Place;
 use crate::task::{NewCredential, Work};
 use crate::wire::{Reason, Refusal};
@@ -72,8 +72,16 @@ impl Vault {
         let mut new = Vec::new();
         for consumer in consumers {
             let own = Place::of_consumer(&consumer);
+            let provided = |held: &Held| {
+                let by = held.provider.as_ref();
+                by.is_some_and(|by| by.list == *place && by.key == record.sealing)
+            };
             let Some(of) = self.known.node(&consumer.node) else {
-                list.left_out.push(consumer);
+                // Only the assignment takes a consumer out: one whose record is gone keeps what it has.
+                match self.holdings.newest(&own).filter(|(_, held)| provided(held)) {
+                    Some((revision, _)) => list.members.push((consumer, revision)),
+                    None => list.left_out.push(consumer),
+                }
                 continue;
             };
             if self.is_busy(&own) {
@@ -87,9 +95,7 @@ impl Vault {
                 continue;
             }
             let fits = self.holdings.newest(&own).filter(|(revision, held)| {
-                let by = held.provider.as_ref();
-                let provided = by.is_some_and(|by| by.list == *place && by.key == record.sealing);
-                provided && held.key == of.sealing && *revision >= self.known.revision(&own)
+                provided(held) && held.key == of.sealing && *revision >= self.known.revision(&own)
             });
             if let Some((revision, _)) = fits {
                 list.members.push((consumer, revision));

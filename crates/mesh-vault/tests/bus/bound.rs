@@ -90,6 +90,27 @@ fn while_a_provider_moves_a_credential_belongs_to_the_list_that_its_consumer_nam
     assert_eq!(given.left_out, [consumer("attic")], "and says so");
 }
 
+/// The bucket of records is made anew, and filled again node by node: whoever has a credential keeps it.
+#[test]
+fn a_record_that_is_gone_takes_no_consumer_out_of_a_list() {
+    let mut bench = Bench::started();
+    bench.join(&["attic", "cellar"]);
+    let of = [("attic", "web", "database"), ("garage", "web", "database")];
+    bench.assign("cellar", "db", &json!([consumers("postgres", &of)]));
+    bench.wait_revision("cellar.db.consumers=3Apostgres", 1);
+    let cellar = bench.server.client(&node("cellar"));
+    let before = list(&bench, &cellar);
+    assert_eq!((before.revision, before.sealed.len(), before.left_out.len()), (1, 1, 1));
+    bench.tester.kv_delete("mesh-controller_nodes", "attic");
+    // What is written behind it is read behind it: the list has been looked at by then.
+    bench.join(&["garage"]);
+    bench.wait_revision("cellar.db.consumers=3Apostgres", 2);
+    let given = list(&bench, &cellar);
+    assert_eq!((given.sealed.len(), given.left_out.len()), (2, 0));
+    assert_eq!(given.sealed[0].of, consumer("attic"));
+    assert_eq!(given.sealed[0].sealed, before.sealed[0].sealed);
+}
+
 #[test]
 fn nobody_consumes_is_a_value() {
     let mut bench = Bench::started();
