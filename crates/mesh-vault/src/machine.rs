@@ -338,8 +338,13 @@ impl Vault {
     }
 
     fn notice(&mut self, level: Level, topic: Topic, key: &str, text: &str, now: Duration) {
-        let line = self.log_limiter.line(topic, key, text, now);
+        let line = self.log_limiter.line(topic, key, &self.hide(text), now);
         self.actions.extend(line.map(|line| Action::Say(level, line)));
+    }
+
+    /// The server's words may name the inbox and the consumers. Neither the log nor the status file shows their secret parts.
+    fn hide(&self, text: &str) -> String {
+        text.replace(&self.settings.inbox, "<secret>").replace(&self.settings.names, "<secret>")
     }
 
     /// A pseudo-random number from 0 to 1 (splitmix64).

@@ -130,10 +130,7 @@ impl Vault {
     }
 
     pub(super) fn on_server_error(&mut self, words: &str, now: Duration) {
-        // Neither the log nor the status file shows the secret part of the inbox.
-        let secret = self.settings.inbox.clone();
-        let hide = |text: &str| text.replace(&secret, "<secret>");
-        let shown = hide(words);
+        let shown = self.hide(words);
         self.notice(Level::Warn, Topic::ServerError, &shown, &format!("the server says {shown:?}"), now);
         self.last_bus_error = Some(shown);
         let subject = words.split('"').nth(1).unwrap_or_default();
@@ -141,11 +138,8 @@ impl Vault {
         if lower.starts_with("permissions violation for subscription")
             || lower.starts_with("maximum subscriptions exceeded")
         {
-            self.denied_subscriptions.insert(if subject.is_empty() {
-                words.to_owned()
-            } else {
-                hide(subject)
-            });
+            let denied = self.hide(if subject.is_empty() { words } else { subject });
+            self.denied_subscriptions.insert(denied);
             // A permission that is granted later takes effect on the next connection only.
             self.reconnect.get_or_insert(now + TRY_RIGHTS_AGAIN);
         } else if lower.starts_with("permissions violation for publish") {

@@ -18,8 +18,8 @@ fn vault(id: &str) -> Vault {
     let settings = Settings {
         identity: identity(id),
         started: "2026-12-01T00:00:00Z".to_owned(),
-        inbox: "secret".to_owned(),
-        names: "names".to_owned(),
+        inbox: "HARD-TO-GUESS".to_owned(),
+        names: "HARD-TOO".to_owned(),
         jitter_seed: 1,
         mesh: KeyPair::new_operator().public_key().parse().unwrap(),
         own: SealingKey::of(&XKey::new()),
@@ -133,4 +133,30 @@ fn no_deadline_is_left_behind() {
     }
     let _ = vault.handle(Event::Stop, at(200));
     assert!(vault.has_ended());
+}
+
+/// Whoever may read the log may not write on the bus: it does not learn the inbox, nor how the consumers are called.
+#[test]
+fn log_and_status_show_no_secret_part_of_a_name() {
+    let mut vault = serving("A");
+    let mut actions = Vec::new();
+    for (kind, subject) in [
+        ("Subscription to", "_INBOX_mesh.vault.HARD-TO-GUESS-1.*"),
+        (
+            "Publish to",
+            "$JS.API.CONSUMER.CREATE.KV_mesh-controller_nodes.HARD-TOO2-1.$KV.mesh-controller_nodes.>",
+        ),
+    ] {
+        let words = format!("Permissions Violation for {kind} \"{subject}\"");
+        actions.extend(vault.handle(Event::ServerError(words), at(1)));
+    }
+    let said = |action: &Action<Task>| match action {
+        Action::Say(_, line) => Some(line.clone()),
+        _ => None,
+    };
+    let lines: Vec<String> = actions.iter().filter_map(said).collect();
+    assert!(lines.iter().any(|line| line.contains("_INBOX_mesh.vault.<secret>-1.*")), "{lines:?}");
+    let status = serde_json::to_string(&vault.status()).unwrap();
+    let shown = format!("{lines:?}{status}");
+    assert!(!shown.contains("HARD-TO"), "{shown}");
 }
