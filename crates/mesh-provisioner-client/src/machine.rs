@@ -179,6 +179,8 @@ pub struct Client {
     registry: BTreeMap<String, Vec<u8>>,
     revisions: BTreeMap<(String, String), u64>,
     bound: BTreeMap<(String, String), Vec<u8>>,
+    /// Providers' buckets of which values were left out, since no need looks for them.
+    left_out: BTreeSet<usize>,
     /// Whether a followed bucket was read completely since the start.
     was_read: BTreeSet<usize>,
     declaration: Option<(Envelope, Declaration)>,
@@ -245,6 +247,7 @@ impl Client {
             registry: BTreeMap::new(),
             revisions: BTreeMap::new(),
             bound: BTreeMap::new(),
+            left_out: BTreeSet::new(),
             was_read: BTreeSet::new(),
             declaration: None,
             declared_at: Duration::ZERO,
@@ -347,6 +350,11 @@ impl Client {
         self.calls.insert(number, (call, self.now + within));
         self.actions.push(Action::Send(message));
         number
+    }
+
+    /// How many values of providers are kept.
+    pub fn provided_values(&self) -> usize {
+        self.bound.len()
     }
 
     /// How many hand-overs the host was given since the start.

@@ -90,6 +90,11 @@ impl Client {
             came |= self.fit(name);
         }
         if came {
+            // What was left out of providers' buckets may be looked for now.
+            for place in std::mem::take(&mut self.left_out) {
+                let steps = self.follows[place].relist(self.now);
+                self.steps(place, steps);
+            }
             let collecting = self.modules.iter().filter(|(_, module)| collects(module));
             dirty.extend(collecting.map(|(name, _)| name.clone()));
         }
@@ -257,6 +262,18 @@ impl Client {
         let own = format!("{general}.{}", name::encode(&need.name));
         let look = |key: String| self.bound.get(&(provider.clone(), key));
         look(own).or_else(|| look(general))
+    }
+
+    /// Whether a need looks for the provider's key of these names below the node: module, provision, and perhaps the entry.
+    pub(super) fn is_looked_for(&self, provider: &str, names: &[String]) -> bool {
+        let [module, provision, entry @ ..] = names else { return false };
+        let stands = self.modules.get(module).map(|module| module.stands.as_slice()).unwrap_or_default();
+        stands.iter().any(|(need, _)| {
+            need.kind == "bound"
+                && need.provider.as_ref().is_some_and(|by| by.module == provider)
+                && need.provision.as_ref().unwrap_or(&need.name) == provision
+                && (entry.is_empty() || *entry == [need.name.clone()])
+        })
     }
 
     fn verb_stand(&mut self, name: &str, need: &Need, verb: &str, provider: &str) -> Stand {

@@ -73,8 +73,15 @@ impl Client {
 
     fn bound_entry(&mut self, place: usize, key: &str, value: Option<Vec<u8>>) {
         let Some(provider) = self.provider_of(place) else { return };
-        let Some(module) = self.names(key).and_then(|names| names.into_iter().next()) else { return };
+        let Some(names) = self.names(key) else { return };
+        let is_looked_for = self.is_looked_for(&provider, &names);
+        let Some(module) = names.into_iter().next() else { return };
         let at = (provider, key.to_owned());
+        if !is_looked_for {
+            self.left_out.insert(place);
+            self.bound.remove(&at);
+            return;
+        }
         match value {
             // What cannot be read does not take the place of what could.
             Some(value) if provided(&value).is_some() || !self.bound.contains_key(&at) => {

@@ -352,3 +352,22 @@ fn k30_an_older_declaration_takes_nothing_away_after_a_restart() {
     assert!(world.keys(APPLIED).iter().any(|key| key == "attic.d"), "{:?}", world.keys(APPLIED));
     assert_eq!((world.machine.len(), world.hand_overs), (4, 2));
 }
+
+/// A provider writes below a node what it likes: only what a need looks for is kept, and it is found once a need does.
+#[test]
+fn what_a_provider_writes_and_no_need_looks_for_is_not_kept() {
+    let mut world = current();
+    for number in 0..1000 {
+        world.put(BOUND, &format!("attic.a.junk-{number}"), Some(br#"{"host":"10.0.0.9"}"#.to_vec()));
+        world.put(BOUND, &format!("attic.none-{number}.postgres"), Some(b"1".to_vec()));
+    }
+    bound(&mut world, "d", "10.0.0.2");
+    world.go(SECOND * 10);
+    assert_eq!((world.provided_values(), world.hand_overs), (3, 1));
+    world.rotate("d", "key");
+    world.set("d", web("d"), json!({"motto": "one"}));
+    world.push();
+    world.go(SECOND * 10);
+    assert_eq!((world.provided_values(), world.hand_overs), (4, 2));
+    assert_eq!(world.wrong(), Vec::<String>::new());
+}

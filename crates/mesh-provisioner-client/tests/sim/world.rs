@@ -367,6 +367,11 @@ impl World {
         self.client = Some((Client::new(settings), self.now));
     }
 
+    /// How many values of providers the client keeps.
+    pub fn provided_values(&self) -> usize {
+        self.client.as_ref().map_or(0, |(client, _)| client.provided_values())
+    }
+
     pub fn kill(&mut self) {
         self.note("client killed");
         self.client = None;
