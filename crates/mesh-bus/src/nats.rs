@@ -21,7 +21,7 @@ use crate::large::Large;
 use crate::library;
 use crate::message::{Incoming, Reply, Waiting, inbox_subjects};
 use crate::stall::StallDetector;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, after, bounded, select, unbounded};
 use mesh_jetstream::message::{Body, MAX_LINE_BYTES, Outgoing};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -283,9 +283,10 @@ impl Link {
     /// Until then it keeps the subscriptions in a queue group: the server sends each of their messages over one link
     /// only, and the crate throws away what is on its way to a subscription that is given up. Of the others the new
     /// link has its own copy.
-    pub fn step_aside(self, at_most: Duration) {
+    pub fn step_aside(self, at_most: Duration) -> Aside {
         self.shared.is_on_its_own.store(true, Ordering::Relaxed);
         self.orders.try_send(Order::StepAside(at_most)).ok();
+        Aside { orders: self.orders.clone() }
     }
 
     /// Ends the connection once everything has left, and waits for that at most so long.
@@ -326,6 +327,19 @@ impl Drop for Link {
         {
             gate.abandon();
         }
+    }
+}
+
+/// A link that stepped aside.
+#[derive(Debug, Clone)]
+pub struct Aside {
+    orders: Sender<Order>,
+}
+
+impl Aside {
+    /// Ends it soon. What the server has sent by then can still be taken; then the receivers end.
+    pub fn stop_listening(&self) {
+        self.orders.try_send(Order::StopListening).ok();
     }
 }
 
@@ -537,8 +551,30 @@ impl LinkThread {
                 return;
             }
             if let Some(at_most) = leaving {
-                self.over.recv_timeout(at_most).ok();
-                return;
+                return self.stand_aside(gate, connection, at_most);
+            }
+        }
+    }
+
+    /// Waits until the connection ends, or its owner wants that, or the time is over.
+    fn stand_aside(&self, gate: &Gate, connection: &::nats::Connection, at_most: Duration) {
+        let end = after(at_most);
+        loop {
+            select! {
+                recv(self.over) -> _ => return,
+                recv(end) -> _ => return,
+                recv(self.orders) -> order => match order {
+                    Ok(Order::StopListening) => {
+                        self.stop_listening(gate, connection).ok();
+                        return;
+                    }
+                    Ok(_) => {}
+                    // There is no owner any more.
+                    Err(_) => {
+                        self.over.recv_timeout(at_most).ok();
+                        return;
+                    }
+                },
             }
         }
     }

@@ -7,7 +7,7 @@ use mesh_bus::config::BusConfig;
 use mesh_bus::config::address::Address;
 use mesh_bus::gate::Cluster;
 use mesh_bus::message::Reply;
-use mesh_bus::nats::{Inbox, Link, Message, Subscribe};
+use mesh_bus::nats::{Aside, Inbox, Link, Message, Subscribe};
 use mesh_jetstream::message::Outgoing;
 use std::collections::VecDeque;
 use std::io;
@@ -42,6 +42,8 @@ pub(crate) struct Leaving {
     /// The position of the subscription.
     pub(crate) place: usize,
     pub(crate) requests: Receiver<Message>,
+    /// The connection, if it was replaced by another one and not lost.
+    pub(crate) aside: Option<Aside>,
 }
 
 /// What a server says while its connection is not up yet.
@@ -117,8 +119,10 @@ impl Links {
     pub(crate) fn attempt_is_up(&mut self, replies: Receiver<Reply>, requests: Vec<Receiver<Message>>) {
         let Some(link) = self.attempt.take() else { return };
         // A server that is about to shut down sends requests over the old connection until it closes it.
+        let before = self.leaving.len();
         if let Some(old) = self.retire() {
-            old.step_aside(STEPPING_ASIDE);
+            let aside = old.step_aside(STEPPING_ASIDE);
+            self.leaving[before..].iter_mut().for_each(|leaving| leaving.aside = Some(aside.clone()));
         }
         let open = requests.len();
         self.serving = Some(Serving { link, replies, requests, open });
@@ -129,7 +133,7 @@ impl Links {
         let Serving { link, requests, .. } = self.serving.take()?;
         for (place, requests) in requests.into_iter().enumerate() {
             if self.subscriptions.get(place).is_some_and(|made| made.queue.is_some()) {
-                self.leaving.push(Leaving { place, requests });
+                self.leaving.push(Leaving { place, requests, aside: None });
             }
         }
         Some(link)

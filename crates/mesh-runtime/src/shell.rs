@@ -6,7 +6,7 @@ use crate::start::Started;
 use crossbeam_channel::{Receiver, Select, TryRecvError, never};
 use log::{error, log, warn};
 use mesh_bus::message::{Incoming, Reply};
-use mesh_bus::nats::{Connected, LinkEvent, Message, is_library_stuck};
+use mesh_bus::nats::{Aside, Connected, LinkEvent, Message, is_library_stuck};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::notify::Notify;
 use mesh_daemon::signals::Signal;
@@ -265,7 +265,10 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
                 self.request(place, message)?;
                 self.more_requests(source, place)?;
             }
-            Wake::NoMore(Source::Leaving(place)) => drop(self.links.leaving.remove(place)),
+            Wake::NoMore(Source::Leaving(place)) => {
+                self.links.leaving.remove(place);
+                self.exit_if_drained()?;
+            }
             Wake::NoMore(Source::Requests(place)) => {
                 self.links.forget(place);
                 self.exit_if_drained()?;
@@ -295,6 +298,11 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
                     Action::Connect => events.extend(self.connect()),
                     Action::Send(message) => lost += u64::from(!self.links.send(message)),
                     Action::StopListening => {
+                        self.links
+                            .leaving
+                            .iter()
+                            .filter_map(|leaving| leaving.aside.as_ref())
+                            .for_each(Aside::stop_listening);
                         if let Some(Serving { link, .. }) = &self.links.serving {
                             link.stop_listening();
                             self.draining.get_or_insert(Instant::now() + DRAINING);
@@ -315,8 +323,9 @@ impl<M: Machine, Perform: FnMut(M::Task) -> Vec<M::Own>> Shell<M, Perform> {
     /// Carries out the exit that the machine asked for, once every request that had arrived was passed to it.
     fn exit_if_drained(&mut self) -> ControlFlow<Exit> {
         let Some(exit) = self.exit else { return ControlFlow::Continue(()) };
-        let waits = self.draining.is_some_and(|end| Instant::now() < end)
-            && self.links.serving.as_ref().is_some_and(|serving| serving.open > 0);
+        let is_open = self.links.serving.as_ref().is_some_and(|serving| serving.open > 0)
+            || self.links.leaving.iter().any(|leaving| leaving.aside.is_some());
+        let waits = is_open && self.draining.is_some_and(|end| Instant::now() < end);
         if waits {
             return ControlFlow::Continue(());
         }

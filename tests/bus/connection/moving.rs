@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::support::accounts::READER;
 use crate::support::client::{Client, Inbox, Unanswered};
 use crate::support::mesh::Mesh;
+use crate::support::proxy::Proxy;
 use crate::support::seat::Seat;
 use crate::support::server::Server;
 use crate::support::setup::Setup;
@@ -127,6 +128,44 @@ fn a_server_in_lame_duck_mode_is_left_in_time() {
     }
     assert!(!seat.log().contains("disconnected"), "{}", seat.log());
     assert_eq!(seat.terminate(super::END).code(), Some(0));
+}
+
+#[test]
+fn every_request_that_arrived_on_the_connection_before_gets_an_answer_at_term() {
+    const ASKED: usize = 1_500;
+    let first = clustered("first", &[]);
+    let second = clustered("second", &[first.cluster_url()]);
+    let proxy = Proxy::start(&first);
+    let mut seat = Seat::start_through(&proxy, &first, &[]);
+    seat.wait_for_log("connected to", PATIENCE);
+    let reader = first.client(&READER);
+    reader.wait_for_health("an answer", PATIENCE, |_| true);
+    first.signal("USR2");
+    second.client(&READER).wait_for_health("an answer on the second server", PATIENCE, |_| true);
+    seat.wait_for_log(&format!("connected to {}", second.client_url()), PATIENCE);
+    let answers = reader.subscribe("_INBOX.term.*", None);
+    reader.flush();
+    let ask = |at: usize| {
+        format!("PUB mesh-provisioner.provisioning _INBOX.term.{at} 17\r\n{{\"what\":\"health\"}}\r\n")
+    };
+    // None of them has come when it is told to end.
+    proxy.stall();
+    reader.send((0..ASKED).map(ask).collect::<String>().as_bytes());
+    // The first server has them all, and sends them to the connection there.
+    reader.flush();
+    seat.signal("TERM");
+    wait::until("the new connection to be given up", PATIENCE, || {
+        let connections = second.connections_of("seat");
+        let listens = format!("{connections:?}").contains("mesh-provisioner.provisioning");
+        if listens { Err(format!("{connections:?}")) } else { Ok(()) }
+    });
+    proxy.resume();
+    assert_eq!(seat.wait_exit(super::END).code(), Some(0));
+    let mut answered = 0;
+    wait::until("an answer to each", PATIENCE, || {
+        answered += answers.take_all().len();
+        if answered == ASKED { Ok(()) } else { Err(format!("{answered} of {ASKED}")) }
+    });
 }
 
 /// A process's threads and open files.
