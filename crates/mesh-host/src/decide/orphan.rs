@@ -124,10 +124,19 @@ fn file(view: &View<'_>) -> Decided {
     } else {
         view.memory.intended(view.target, |digest| fact.has(digest))
     };
-    if !ours && !is_made(view) {
+    // Only what is written in place has no temporary. Cut off, it leaves neither what was there nor what was to be.
+    let mut begun = view.memory.intents.get(view.target).into_iter().flatten();
+    let torn = !ours && begun.any(|intent| intent.digest.is_some() && intent.temporary.is_none());
+    if torn && fact.size > 0 {
+        let detail = "it was changed by hand, or a write in place was cut off";
+        return Ok(kept(original.map_or(detail.to_owned(), |_| {
+            format!("{detail}: mesh-host restore {} puts back what was there before", view.target.name)
+        })));
+    }
+    if !ours && !torn && !is_made(view) {
         return Ok(forgotten("it was never written"));
     }
-    if !ours {
+    if !ours && !torn {
         return Ok(kept("it was changed by hand since this host last wrote it".to_owned()));
     }
     let (step, detail) = match original {

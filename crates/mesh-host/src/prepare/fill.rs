@@ -14,19 +14,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use zeroize::Zeroizing;
 
 /// Where an unsigned value may not stand: its supplier could run commands, or become root.
-const TRUSTED_PLACES: [&str; 12] = [
+const TRUSTED_PLACES: [&str; 14] = [
     "/etc/cron",
+    "/etc/anacrontab",
     "/var/spool/cron",
     "/etc/sudoers",
     "/etc/profile",
     "/etc/systemd/",
     "/usr/lib/systemd/",
+    "/usr/local/lib/systemd/",
     "/lib/systemd/",
     "/run/systemd/",
     "/etc/init.d/",
     "/etc/bash.bashrc",
     "/etc/ld.so",
     "/etc/pam.d/",
+];
+
+/// The same in the home of a user: units, and what shells read when they start.
+const TRUSTED_IN_HOMES: [&str; 9] = [
+    "/.config/systemd/",
+    "/.profile",
+    "/.bash_profile",
+    "/.bash_login",
+    "/.bashrc",
+    "/.zprofile",
+    "/.zlogin",
+    "/.zshenv",
+    "/.zshrc",
 ];
 
 /// Why a module is not ready, and what it declares all the same.
@@ -277,7 +292,9 @@ impl Filler<'_> {
             Content::Text(text) => text,
         };
         let runs = file.mode.is_some_and(|mode| mode.bits() & 0o111 != 0);
-        let trusted = runs || TRUSTED_PLACES.iter().any(|place| path.starts_with(place));
+        let trusted = runs
+            || TRUSTED_PLACES.iter().any(|place| path.starts_with(place))
+            || TRUSTED_IN_HOMES.iter().any(|place| path.contains(place));
         let unsigned = Template::parse(text, self.declared)
             .placeholders()
             .any(|placeholder| placeholder.kind() == "bound");

@@ -20,6 +20,8 @@ pub(super) const WANTS: &str = "apply";
 pub(super) const SILENT: &str = "silent";
 /// How long a client may take to send its request, in all.
 const SEND_WITHIN: Duration = Duration::from_secs(10);
+/// How many values a request may hold: each takes many times the memory of its text.
+const MAX_VALUES: usize = 1 << 20;
 /// How long a client that was refused may go on sending.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 /// How long a client may keep us waiting until it reads, in all. What is applied does not wait for it any longer.
@@ -28,7 +30,7 @@ const WRITE_WITHIN: Duration = Duration::from_secs(10);
 /// Answers the connection on the standard input.
 pub fn answer(site: &Site) -> Exit {
     let Ok(mut stream) = handle(rustix::stdio::stdin()).map(UnixStream::from) else { return Exit::Bug };
-    let bytes = read(&mut stream);
+    let bytes = read(&mut stream).and_then(of_few_values);
     let mut reader = Reader { stream: Some(stream), left: WRITE_WITHIN };
     let bytes = match bytes {
         Ok(bytes) => bytes,
@@ -287,6 +289,14 @@ fn read(stream: &mut UnixStream) -> Result<Vec<u8>, (u16, String)> {
             Err(error) => return Err(failed(error)),
         }
     }
+}
+
+/// Refuses a request of very many values before it is read any further. Base64 has none of these bytes.
+fn of_few_values(bytes: Vec<u8>) -> Result<Vec<u8>, (u16, String)> {
+    if bytes.iter().filter(|byte| b"[{,".contains(byte)).count() > MAX_VALUES {
+        return Err((413, format!("the request has more than {MAX_VALUES} values")));
+    }
+    Ok(bytes)
 }
 
 /// The client, as long as it listens. One that went away or stopped reading stops no apply: it is hung up on.

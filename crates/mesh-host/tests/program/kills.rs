@@ -102,6 +102,30 @@ fn h74_after_a_kill_at_any_system_call_the_next_apply_ends_as_if_nothing_had_hap
     }
 }
 
+#[test]
+fn h74_a_file_that_a_kill_left_half_written_in_place_comes_back_when_nothing_declares_it_any_more() {
+    let with = |content: &str| json!([{"id": "f", "type": "file", "path": "/etc/f", "content": content, "in-place": true}]);
+    // Written over for the first time, and in place of what was written before.
+    for earlier in [None, Some("one")] {
+        let mut killed = 0;
+        for (name, number) in (1..40).map(|number| ("write", number)).chain([("ftruncate", 1), ("fchmod", 1)])
+        {
+            let tree = Tree::new();
+            tree.write("/etc/f", "the machine's");
+            if let Some(earlier) = earlier {
+                tree.apply(&with(earlier));
+            }
+            if !is_killed(&tree, &json!({"bundle": "test", "resources": with("two")}), name, number) {
+                continue;
+            }
+            killed += 1;
+            let ran = tree.apply(&json!([]));
+            assert_eq!(tree.read("/etc/f"), "the machine's", "killed at {name} {number}: {}", ran.out);
+        }
+        assert!(killed > 4, "only {killed} kills were met");
+    }
+}
+
 /// Applies the bundle and kills the program at this call. `false`: it ended before.
 pub(crate) fn is_killed(tree: &Tree, bundle: &Value, name: &str, number: usize) -> bool {
     let file = tree.bundle(bundle);

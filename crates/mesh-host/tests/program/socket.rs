@@ -266,14 +266,22 @@ fn a_bound_value_may_not_stand_in_what_is_executed() {
             json!([{"id": "web.f", "type": "file", "path": path, "content": "${bound:database.host}", "mode": mode}]),
         )
     };
-    for (sequence, path, mode) in
-        [(1, "/srv/run", "0755"), (2, "/etc/cron.d/web", "0644"), (3, "/etc/sudoers.d/web", "0440")]
-    {
+    let places = [
+        ("/srv/run", "0755"),
+        ("/etc/cron.d/web", "0644"),
+        ("/etc/sudoers.d/web", "0440"),
+        ("/etc/anacrontab", "0644"),
+        ("/usr/local/lib/systemd/system/web.service", "0644"),
+        ("/home/web/.config/systemd/user/web.service", "0644"),
+        ("/root/.bashrc", "0644"),
+        ("/home/web/.profile", "0644"),
+    ];
+    for (sequence, (path, mode)) in (1..).zip(places) {
         let ran = mesh.apply(&mesh.request(sequence, &[with(path, mode)]));
         assert!(ran.code == 3 && ran.err.contains("a bound value is not signed"), "{path}: {}", ran.err);
         assert!(!mesh.tree.exists(path));
     }
-    assert_eq!(mesh.apply(&mesh.request(4, &[with("/srv/conf", "0644")])).code, 0);
+    assert_eq!(mesh.apply(&mesh.request(9, &[with("/srv/conf", "0644")])).code, 0);
     assert_eq!(mesh.tree.read("/srv/conf"), "10.0.0.2");
 }
 
@@ -350,6 +358,23 @@ fn nonsense_is_answered_in_one_line_and_stops_nothing() {
     let mut text = String::new();
     slow.read_to_string(&mut text).unwrap();
     assert!(text.contains("\"code\":408"), "{text}");
+}
+
+#[test]
+fn a_request_of_very_many_values_takes_no_more_memory_than_one_of_a_few_long_ones() {
+    let mesh = Mesh::new();
+    let daemon = mesh.serve_in(&["prlimit", &format!("--as={}", 512 << 20)], 3600);
+    let mut many = b"{\"plan\":[0".to_vec();
+    while many.len() < mesh_model::host_api::MAX_REQUEST_BYTES - 3 {
+        many.extend_from_slice(b",0");
+    }
+    many.extend_from_slice(b"]}\n");
+    let answer = daemon.send(&many);
+    assert_eq!(answer.first().map(|line| &line["error"]["code"]), Some(&json!(413)), "{answer:?}");
+    let mut long = b"{\"plan\":\"".to_vec();
+    long.resize(mesh_model::host_api::MAX_REQUEST_BYTES - 3, b'x');
+    long.extend_from_slice(b"\"}\n");
+    assert_eq!(daemon.send(&long)[0]["error"]["code"], 400);
 }
 
 #[test]

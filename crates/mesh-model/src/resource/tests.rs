@@ -148,3 +148,17 @@ fn drafts_know_what_may_stand_where() {
         r#"{"id":"web.a","type":"container","name":"${machine:name}","env":{"A":"${secret:x}"},"args":["${port:http}"],"restart-on":["web.b"]}"#
     );
 }
+
+#[test]
+fn a_process_does_not_take_a_unit_of_the_mesh_itself() {
+    let process =
+        |name: &str| format!(r#"{{"id":"a","type":"process","name":"{name}","command":["/bin/true"]}}"#);
+    for name in
+        ["host", "host-undo-1", "vault", "controller", "provisioner", "provisioner-client", "container-web"]
+    {
+        assert!(problem(&process(name)).contains("is taken by the mesh's own units"), "{name}");
+    }
+    for name in ["hosts", "web", "vault-proxy", "container"] {
+        read(&process(name));
+    }
+}

@@ -52,11 +52,20 @@ checked_text!(
     VariableName, |text| checked(text, "name of an environment variable", 255, made_of(text, |b| b.is_ascii_alphabetic() || b == b'_', |b| alphanumeric(b) || b == b'_'))
 );
 
+/// What follows `mesh-` in the units of the mesh's own programs, and in those that the host makes for itself.
+const OWN_UNITS: [&str; 5] = ["host", "vault", "controller", "provisioner", "provisioner-client"];
+const OWN_PREFIXES: [&str; 2] = ["host-", "container-"];
+
 checked_text!(
     /// The name of a process that the host runs: its unit is `mesh-<name>.service`.
-    ProcessName, |text| checked(text, "name of a process ([a-z0-9][a-z0-9-]*, at most 64)", 64, made_of(text, |b| b.is_ascii_lowercase() || b.is_ascii_digit(), |b| {
-        b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'
-    }))
+    ProcessName, |text| {
+        if OWN_UNITS.contains(&text) || OWN_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
+            return Err(format!("{text:?} is taken by the mesh's own units: choose another name"));
+        }
+        checked(text, "name of a process ([a-z0-9][a-z0-9-]*, at most 64)", 64, made_of(text, |b| b.is_ascii_lowercase() || b.is_ascii_digit(), |b| {
+            b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'
+        }))
+    }
 );
 
 checked_text!(
