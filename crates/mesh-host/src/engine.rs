@@ -15,7 +15,7 @@ use crate::digest::DigestKey;
 use crate::facts::{Answer, Facts, Manager, Question, Touch};
 use crate::outcome::{Failure, Gate, Outcome, Verdict};
 use crate::record::{Claim, Entry, Intent, Memory};
-use crate::step::Step;
+use crate::step::{FileStep, Step};
 use crate::target::{Kind, Origin, Target};
 use remember::{after, entries};
 use std::collections::BTreeSet;
@@ -265,7 +265,9 @@ impl Engine {
         }
         // What was found as declared is not this host's: a person may have changed it since.
         let made = memory.records.get(&work.target).is_some_and(|record| record.claim != Claim::Agreed);
-        let ours = made || memory.intents.contains_key(&work.target);
+        // What has to be kept first is the machine's, whatever was begun before.
+        let is_found = matches!(decided, Move::Do(Step::Files(FileStep::Keep { .. }), _));
+        let ours = made || memory.intents.contains_key(&work.target) && !is_found;
         match &decided {
             Move::Do(_, Verdict { outcome: Outcome::Updated | Outcome::Corrected(_), .. }) if !ours => {
                 held(true, found)

@@ -139,7 +139,8 @@ pub(super) fn remove(view: &View<'_>) -> Decided {
     let begun = intents
         .filter_map(|intent| intent.digest.as_ref())
         .find(|digest| fact.holds.as_ref() == Some(digest));
-    match recorded(view).map(|(digest, _)| digest).or(begun) {
+    // Killed after the exchange, it holds what was begun.
+    match begun.or(recorded(view).map(|(digest, _)| digest)) {
         Some(digest) => {
             let step = FileStep::RemoveUnpacked { path: path.clone(), digest: digest.clone() };
             Ok(Move::Do(Step::Files(step), removed))

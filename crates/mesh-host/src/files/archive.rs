@@ -64,15 +64,18 @@ fn fact(
     }
     let directory = open_directory(&parent.directory, &parent.name).map_err(words)?;
     let tree = Tree::read(&directory).map_err(words)?;
-    let lists: Vec<(&Digest, List)> = archives
+    let mut lists: Vec<(&Digest, (List, bool))> = archives
         .iter()
         .filter_map(|digest| Some((digest, List::load(&files.lists, path, digest).ok()??)))
         .collect();
-    let holds = lists
-        .iter()
-        .find(|(_, list)| list.stands(&tree, &directory, owner))
-        .map(|(digest, _)| (*digest).clone());
-    let mut strangers = tree.names().filter(|name| !lists.iter().any(|(_, list)| list.knows(name)));
+    let holds = lists.iter().find(|(_, (list, _))| list.stands(&tree, &directory, owner));
+    let holds = holds.map(|(digest, _)| (*digest).clone());
+    for (digest, (_, staged)) in lists.iter_mut().filter(|(digest, _)| holds.as_ref() == Some(*digest)) {
+        // Killed after the exchange. What cannot be settled now is settled at the next look.
+        *staged &= List::settle(&files.lists, path, digest).is_err();
+    }
+    let known = |name: &str| lists.iter().any(|(_, (list, staged))| !staged && list.knows(name));
+    let mut strangers = tree.names().filter(|name| !known(name));
     let first = strangers.next().map(str::to_owned);
     let foreign = first.map(|first| (first, 1 + strangers.count() as u64));
     let kind = FileKind::Directory { entries: tree.names().count() as u64 };
@@ -157,16 +160,17 @@ fn fill(files: &Files, wanted: &Wanted<'_>, parent: &Parent, source: &mut Source
     let list = List::of(&tree, &digests);
     // Its owner gets in only now: what the list has is what was unpacked.
     staging.open_up().map_err(cannot)?;
-    list.store(&files.lists, path, wanted.digest)
-        .map_err(|error| Failure::Failed(format!("the list of {path} cannot be kept: {error}")))?;
+    let unkept = |error| Failure::Failed(format!("the list of {path} cannot be kept: {error}"));
+    list.stage(&files.lists, path, wanted.digest).map_err(unkept)?;
 
     same(parent, wanted.seen)?;
     let (directory, name) = (&parent.directory, parent.name.as_str());
     if wanted.seen.is_none() {
-        return match renameat_with(directory, wanted.temporary, directory, name, RenameFlags::NOREPLACE) {
-            Err(Errno::EXIST) => Err(changed(path)),
-            other => other.map_err(cannot),
-        };
+        match renameat_with(directory, wanted.temporary, directory, name, RenameFlags::NOREPLACE) {
+            Err(Errno::EXIST) => return Err(changed(path)),
+            other => other.map_err(cannot)?,
+        }
+        return List::settle(&files.lists, path, wanted.digest).map_err(unkept);
     }
     let exchange = || renameat_with(directory, wanted.temporary, directory, name, RenameFlags::EXCHANGE);
     exchange().map_err(cannot)?;
@@ -181,6 +185,7 @@ fn fill(files: &Files, wanted: &Wanted<'_>, parent: &Parent, source: &mut Source
             Err(error) => Failure::Failed(format!("{text}; it is in {} now: {error}", wanted.temporary)),
         });
     }
+    List::settle(&files.lists, path, wanted.digest).map_err(unkept)?;
     remove_tree(directory, wanted.temporary).map_err(|error| failed(path, "be cleaned up", error))?;
     List::forget_others(&files.lists, path, wanted.digest);
     Ok(())
@@ -279,7 +284,7 @@ pub(super) fn remove(files: &mut Files, path: &str, digest: &Digest) -> Result<(
     let list = List::load(&files.lists, path, digest)
         .map_err(|error| Failure::Failed(format!("the list of {path} cannot be read: {error}")))?;
     // The list goes last, so a removal before this one was complete. What is there now is a person's.
-    let Some(list) = list else { return Ok(()) };
+    let Some((list, _)) = list else { return Ok(()) };
     let root = open_directory(&parent.directory, &parent.name).map_err(cannot)?;
     let tree = Tree::read(&root).map_err(cannot)?;
     list.remove(&tree, &root).map_err(cannot)?;

@@ -1,5 +1,6 @@
 //! Archives: what is unpacked, mended, exchanged, kept, and refused.
 
+use crate::kills::is_killed;
 use crate::tree::{Ran, Tree};
 use data_encoding::BASE64;
 use serde_json::{Value, json};
@@ -108,6 +109,44 @@ fn what_a_person_put_there_refuses_the_exchange_and_stays() {
     tree.write("/opt/app/notes", "a person's");
     assert_eq!(apply(&tree, &first).words(), ["app failed"]);
     assert_eq!(tree.read("/opt/app/notes"), "a person's");
+}
+
+#[test]
+fn what_a_person_puts_there_after_a_kill_refuses_the_exchange_too() {
+    let (first, second) = (tar("echo one >a", &[]), tar("echo two >a; echo new >b", &[]));
+    let bundle = json!({"bundle": "test", "resources": archive(&second)});
+    let mut exchanged = [false; 2];
+    for (name, number) in
+        ["renameat2", "rename"].iter().flat_map(|name| (1..8).map(move |number| (name, number)))
+    {
+        let [undeclared, tree] = [Tree::new(), Tree::new()].map(|tree| {
+            apply(&tree, &first);
+            is_killed(&tree, &bundle, name, number).then_some(tree)
+        });
+        let (Some(undeclared), Some(tree)) = (undeclared, tree) else { continue };
+        assert_eq!(undeclared.apply(&json!([])).words(), ["app removed"], "killed at {name} {number}");
+        let is_exchanged = tree.read("/opt/app/a") == "two\n";
+        exchanged[usize::from(is_exchanged)] = true;
+        if !is_exchanged {
+            tree.write("/opt/app/b", "a person's");
+            let ran = apply(&tree, &second);
+            assert!(
+                ran.code == 3 && ran.cause("app").contains("b is in"),
+                "killed at {name} {number}: {}",
+                ran.out
+            );
+            assert_eq!(tree.read("/opt/app/b"), "a person's", "killed at {name} {number}");
+            fs::remove_file(tree.path("/opt/app/b")).unwrap();
+        }
+        assert_eq!(apply(&tree, &second).code, 0, "killed at {name} {number}");
+        // What was in place stays known when a person changes it.
+        tree.write("/opt/app/b", "by hand");
+        assert_eq!(apply(&tree, &second).words(), ["app corrected"], "killed at {name} {number}");
+        assert_eq!(tree.apply(&json!([])).words(), ["app removed"]);
+        let lists = fs::read_dir(tree.path("/var/lib/mesh-host/archives")).unwrap();
+        assert_eq!(lists.count(), 0, "killed at {name} {number}");
+    }
+    assert_eq!(exchanged, [true; 2], "not killed both before and after the exchange");
 }
 
 #[test]

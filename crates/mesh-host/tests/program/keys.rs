@@ -66,3 +66,16 @@ fn a_file_of_the_machine_keeps_its_attributes() {
     let length = rustix::fs::getxattr(&path, "user.note", &mut value[..]);
     assert_eq!(length.map(|length| value[..length].to_vec()), Ok(b"by hand".to_vec()));
 }
+
+#[test]
+fn a_file_that_the_keys_made_is_left_while_a_person_has_something_in_it() {
+    let tree = with_key();
+    for (format, theirs) in [("ini", "; a note\n"), ("toml", "# a note\n"), ("toml", "[theirs]\n")] {
+        let path = format!("/etc/conf.{format}");
+        assert_eq!(tree.apply(&json!([into("keys", &path, format, "b = 1\n")])).words(), ["keys created"]);
+        tree.write(&path, &format!("{}{theirs}", tree.read(&path)));
+        assert_eq!(tree.apply(&json!([])).words(), ["keys removed"]);
+        assert_eq!(tree.read(&path), theirs, "{format}");
+        std::fs::remove_file(tree.path(&path)).unwrap();
+    }
+}

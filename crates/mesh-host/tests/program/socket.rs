@@ -503,6 +503,33 @@ fn on_an_adopted_node_what_was_found_as_declared_is_held_once_a_person_changes_i
 }
 
 #[test]
+fn on_an_adopted_node_what_a_person_made_after_a_failed_apply_is_held() {
+    let mesh = Mesh::new();
+    let motd = || {
+        Module::new(
+            "web",
+            json!([{"id": "web.motd", "type": "file", "path": "/srv/motd", "content": "hello"}]),
+        )
+    };
+    let adoption = json!({"taken": [], "resources": []});
+    let request =
+        |sequence: u64| mesh.request_with(&json!({"sequence": sequence, "adoption": adoption}), &[motd()]);
+    fs::create_dir_all(mesh.tree.path("/srv")).unwrap();
+    let attribute =
+        |sign: &str| Command::new("chattr").arg(sign).arg(mesh.tree.path("/srv")).status().unwrap();
+    assert!(
+        attribute("+i").success(),
+        "chattr is needed, on a file system that knows the immutable attribute"
+    );
+    let failed = mesh.apply(&request(1)).words();
+    attribute("-i");
+    assert_eq!(failed, ["web.motd failed"]);
+    mesh.tree.write("/srv/motd", "by hand");
+    assert_eq!(mesh.apply(&request(2)).words(), ["web.motd held"]);
+    assert_eq!(mesh.tree.read("/srv/motd"), "by hand");
+}
+
+#[test]
 fn h95_what_is_held_is_taken_over_after_a_preview_and_comes_back() {
     let mesh = Mesh::new();
     let tree = &mesh.tree;

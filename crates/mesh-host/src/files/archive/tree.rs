@@ -125,10 +125,10 @@ impl List {
         Ok(())
     }
 
-    /// Stores the list; it lasts.
-    pub(super) fn store(&self, folder: &Path, path: &str, archive: &Digest) -> io::Result<()> {
+    /// Stores the list of what is about to be put in place; it lasts.
+    pub(super) fn stage(&self, folder: &Path, path: &str, archive: &Digest) -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let (to, temporary) = (place(folder, path, archive), folder.join("new"));
+        let (to, temporary) = (staged(folder, path, archive), folder.join("new"));
         let mut file =
             fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         file.write_all(&serde_json::to_vec(self).map_err(io::Error::other)?)?;
@@ -137,9 +137,18 @@ impl List {
         fs::File::open(folder)?.sync_all()
     }
 
-    /// The stored list; `None`: there is none.
-    pub(super) fn load(folder: &Path, path: &str, archive: &Digest) -> io::Result<Option<Self>> {
-        Self::read(&place(folder, path, archive))
+    /// What was staged is in place; that lasts.
+    pub(super) fn settle(folder: &Path, path: &str, archive: &Digest) -> io::Result<()> {
+        fs::rename(staged(folder, path, archive), place(folder, path, archive))?;
+        fs::File::open(folder)?.sync_all()
+    }
+
+    /// The stored list, and whether it is only staged; `None`: there is none.
+    pub(super) fn load(folder: &Path, path: &str, archive: &Digest) -> io::Result<Option<(Self, bool)>> {
+        match Self::read(&place(folder, path, archive))? {
+            Some(list) => Ok(Some((list, false))),
+            None => Ok(Self::read(&staged(folder, path, archive))?.map(|list| (list, true))),
+        }
     }
 
     fn read(file: &Path) -> io::Result<Option<Self>> {
@@ -150,9 +159,10 @@ impl List {
         }
     }
 
-    /// All lists of this directory.
+    /// All lists of this directory whose archives were in place.
     pub(super) fn all(folder: &Path, path: &str) -> Vec<Self> {
-        files_of(folder, path).iter().filter_map(|file| Self::read(file).ok().flatten()).collect()
+        let files = files_of(folder, path).into_iter().filter(|file| file.extension().is_none());
+        files.filter_map(|file| Self::read(&file).ok().flatten()).collect()
     }
 
     /// Drops the lists of this directory but that of `archive`. What cannot be dropped does no harm.
@@ -217,6 +227,11 @@ fn prefix(path: &str) -> String {
 fn place(folder: &Path, path: &str, archive: &Digest) -> PathBuf {
     let archive = archive.as_str().trim_start_matches("sha256:");
     folder.join(format!("{}-{archive}", prefix(path)))
+}
+
+/// Where the list lies until the archive is in place: a kill may come first.
+fn staged(folder: &Path, path: &str, archive: &Digest) -> PathBuf {
+    place(folder, path, archive).with_extension("next")
 }
 
 fn files_of(folder: &Path, path: &str) -> Vec<PathBuf> {
