@@ -15,3 +15,4 @@ mod pem;
 pub mod pin;
 pub mod rights_probe;
 mod stall;
+mod subscribe;

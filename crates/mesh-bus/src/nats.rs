@@ -21,7 +21,8 @@ use crate::large::Large;
 use crate::library;
 use crate::message::{Incoming, Reply, Waiting, inbox_subjects};
 use crate::stall::StallDetector;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, after, bounded, select, unbounded};
+pub use crate::subscribe::{Inbox, Subscribe};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unbounded};
 use mesh_jetstream::message::{Body, MAX_LINE_BYTES, Outgoing};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -68,32 +69,6 @@ static LINGERING: AtomicUsize = AtomicUsize::new(0);
 /// Whether the library does not let go of connections that ended: only the process's end helps.
 pub fn is_library_stuck() -> bool {
     LINGERING.load(Ordering::Relaxed) > MAX_LINGERING
-}
-
-/// A subscription that a link makes.
-#[derive(Debug, Clone)]
-pub struct Subscribe {
-    /// Its subject.
-    pub subject: String,
-    /// Its queue group.
-    pub queue: Option<&'static str>,
-    /// How many messages may wait to be taken; what comes beyond is dropped and counted.
-    pub limit: usize,
-    /// Whether it brings requests, so that [`Link::stop_listening`] gives it up.
-    pub listens: bool,
-}
-
-/// The inbox of a link: what comes to `<prefix>.*`, and to the subjects for deliveries, is taken out by the gate, and
-/// the crate never sees it.
-#[derive(Debug, Clone)]
-pub struct Inbox {
-    /// What its subjects begin with, without a dot.
-    pub prefix: String,
-    /// How many messages may wait to be taken; what comes beyond is dropped and counted.
-    pub limit: usize,
-    /// How many subjects there are for what consumers deliver: `<prefix>.c.0` and so on. A consumer delivers only to a
-    /// subject with a literal subscription.
-    pub deliveries: usize,
 }
 
 /// What happens to a connection.
@@ -556,26 +531,14 @@ impl LinkThread {
         }
     }
 
-    /// Waits until the connection ends, or its owner wants that, or the time is over.
+    /// Waits until the connection ends, the time is over, or its owner wants no more of it.
     fn stand_aside(&self, gate: &Gate, connection: &::nats::Connection, at_most: Duration) {
-        let end = after(at_most);
-        loop {
-            select! {
-                recv(self.over) -> _ => return,
-                recv(end) -> _ => return,
-                recv(self.orders) -> order => match order {
-                    Ok(Order::StopListening) => {
-                        self.stop_listening(gate, connection).ok();
-                        return;
-                    }
-                    Ok(_) => {}
-                    // There is no owner any more.
-                    Err(_) => {
-                        self.over.recv_timeout(at_most).ok();
-                        return;
-                    }
-                },
-            }
+        select! {
+            recv(self.over) -> _ => {}
+            recv(self.orders) -> order => if let Ok(Order::StopListening) = order {
+                self.stop_listening(gate, connection).ok();
+            },
+            default(at_most) => {}
         }
     }
 
