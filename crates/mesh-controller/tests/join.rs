@@ -116,3 +116,32 @@ fn two_hundred_nodes_join_at_once() {
     }
     assert_eq!(serving.stop(), Exit::Done);
 }
+
+#[test]
+fn a_token_that_was_not_used_ends_with_its_node() {
+    let mesh = Mesh::with(&support::nodes(1));
+    let serving = mesh.serve();
+    serving.wait_ready();
+    let token = mesh.token("node-0000");
+    let mut store = mesh.store();
+    let change = store.change_identity(&support::act("node remove")).unwrap();
+    identity::drop_node_keys(&change, "node-0000").unwrap();
+    change.commit().unwrap();
+    let change = store.change_inventory(&support::act("node remove")).unwrap();
+    nodes::remove(&change, "node-0000").unwrap();
+    change.commit().unwrap();
+    let client = joiner(&mesh.server, &token);
+    let refused = client.request("mesh-controller.join", Machine::new().request(&token), WAIT).unwrap();
+    let said = String::from_utf8_lossy(&refused.body).into_owned();
+    assert_eq!(refused.header("Nats-Service-Error-Code").as_deref(), Some("403"), "{said}");
+    assert!(said.contains("the token was taken back at"), "{said}");
+    assert!(nodes::get(mesh.store().inventory(), "node-0000").unwrap().is_none());
+    // A new one lets it in, as before.
+    let token = mesh.token("node-0000");
+    let client = joiner(&mesh.server, &token);
+    answer(
+        &mesh,
+        &client.request("mesh-controller.join", Machine::new().request(&token), WAIT).unwrap().body,
+    );
+    assert_eq!(serving.stop(), Exit::Done);
+}

@@ -5,7 +5,7 @@
 mod support;
 
 use mesh_controller::broker;
-use mesh_controller::store::identity;
+use mesh_controller::store::{identity, inventory, nodes as records};
 use mesh_daemon::exit::Exit;
 use mesh_testing::client::Client;
 use mesh_testing::wait;
@@ -160,4 +160,58 @@ fn a_command_with_the_controllers_key_violates_no_permission() {
     let log = mesh.server.log();
     let violations: Vec<&str> = log.lines().filter(|line| line.contains("Violation")).collect();
     assert!(violations.is_empty(), "{violations:?}");
+}
+
+const EMITS: &str = r#"{"module":"web","version":"1","emits":["web.events.>"]}"#;
+
+/// A module on a node, with an account of its own.
+fn account(mesh: &Mesh, node: &str, key: &nkeys::KeyPair) {
+    let mut store = mesh.store();
+    let change = store.change_inventory(&act("module add")).unwrap();
+    inventory::put_module(&change, "web", "1", EMITS.as_bytes()).unwrap();
+    change.commit().unwrap();
+    let change = store.change_identity(&act("module issue")).unwrap();
+    identity::put_account(&change, node, "web", &key.public_key().parse().unwrap()).unwrap();
+    change.commit().unwrap();
+}
+
+#[test]
+fn no_module_of_a_removed_node_is_let_in() {
+    let mesh = Mesh::with(&nodes(2));
+    let key = nkeys::KeyPair::new_user();
+    account(&mesh, "node-0000", &key);
+    let serving = mesh.serve();
+    let enter = || try_connect(&mesh.server, &key, "_INBOX_mesh.module.node-0000.web");
+    let client = wait::until("the module to be let in", WAIT, enter);
+    // The node goes, and the file of its keys comes out of a backup that is older.
+    let mut store = mesh.store();
+    let change = store.change_inventory(&act("node remove")).unwrap();
+    records::remove(&change, "node-0000").unwrap();
+    change.commit().unwrap();
+    wait::until("the module of the removed node to be dropped", WAIT, || {
+        if client.is_closed() { Ok(()) } else { Err("still there".to_owned()) }
+    });
+    assert!(enter().is_err(), "and it is let in no more");
+    assert_eq!(serving.stop(), Exit::Done);
+}
+
+#[test]
+fn a_node_that_is_removed_while_the_vault_takes_a_seed_leaves_no_account() {
+    let mesh = Mesh::with(&nodes(1));
+    account(&mesh, "attic", &nkeys::KeyPair::new_user());
+    let vault = mesh.role("vault", "_INBOX_mesh.vault");
+    let asked = vault.subscribe("mesh-vault.accept", Some("q"));
+    vault.flush();
+    let issued = std::thread::scope(|scope| {
+        let issued = scope.spawn(|| mesh.command(&["module", "issue", "web", "--node", "node-0000"]));
+        let request = asked.next(WAIT).unwrap();
+        let (code, _, said) = mesh.command(&["node", "remove", "node-0000"]);
+        assert_eq!(code, Some(0), "{said}");
+        let answer = r#"{"id":"1","revision":1}"#;
+        vault.publish(request.reply.unwrap(), answer);
+        issued.join().unwrap()
+    });
+    assert_eq!((issued.0, issued.2.as_str()), (Some(1), "there is no node node-0000\n"));
+    let accounts = identity::accounts(mesh.store().identity()).unwrap();
+    assert!(accounts.iter().all(|account| account.node != "node-0000"), "{accounts:?}");
 }

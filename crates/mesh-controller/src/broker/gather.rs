@@ -27,13 +27,17 @@ pub fn accounts(store: &Store, signer: &Signer, at: Moment) -> Result<Accounts, 
             .map_err(|why| Error::Broken(format!("the stored manifest of {}: {why}", module.name)))?;
         manifests.insert(module.name, manifest);
     }
+    // A node that was removed lets nobody in, nor its modules, also where its keys are still to go.
+    let known: BTreeSet<String> = nodes::all(store.inventory())?.into_iter().map(|node| node.name).collect();
     let mut accounts = Accounts::default();
     for account in identity::accounts(store.identity())? {
         if account.node.is_empty() {
             if let Some(role) = Role::of(&account.module) {
                 accounts.roles.insert(role, account.key);
             }
-        } else if let Some(manifest) = manifests.get(&account.module) {
+        } else if let Some(manifest) =
+            manifests.get(&account.module).filter(|_| known.contains(&account.node))
+        {
             let of = ModuleAccount {
                 key: account.key,
                 emits: manifest.emits.clone(),
@@ -43,8 +47,6 @@ pub fn accounts(store: &Store, signer: &Signer, at: Moment) -> Result<Accounts, 
             accounts.modules.insert((account.node, account.module), of);
         }
     }
-    let known: BTreeSet<String> = nodes::all(store.inventory())?.into_iter().map(|node| node.name).collect();
-    // A node that was removed lets nobody in, also where its keys are still to go.
     let keys = identity::node_keys(store.identity())?.into_iter().filter(|keys| known.contains(&keys.node));
     accounts.nodes = keys.map(|keys| (keys.node, keys.bus)).collect();
     for at in [at.saturating_sub(DAY), at] {

@@ -49,6 +49,8 @@ impl Issue {
             }
             None => self.make(&store, environment)?,
         };
+        // The vault took its time, and the node may be gone by now.
+        nodes::expect(store.inventory(), &self.node).or_end()?;
         let doing = Doing::new(environment, "module issue", format!("{} {} {key}", self.node, self.module));
         let change = store.change_identity(&doing.act()).or_end()?;
         identity::put_account(&change, &self.node, &self.module, &key).or_end()?;

@@ -175,7 +175,8 @@ pub fn owner_of(connection: &Connection, bus: &BusKey) -> Result<Option<(String,
     Ok(connection.query_row(sql, [bus.as_str()], read).optional()?)
 }
 
-/// Takes a node's keys away: they become former ones, and never come back. The highest epoch stays known.
+/// Takes a node's keys away: they become former ones, and never come back. The highest epoch stays known. Its tokens that
+/// were not used are taken back.
 pub fn drop_node_keys(change: &Change<'_>, node: &str) -> Result<(), Error> {
     change.execute(
         "INSERT INTO former_keys (bus, node, epoch, sealing, until)
@@ -184,6 +185,10 @@ pub fn drop_node_keys(change: &Change<'_>, node: &str) -> Result<(), Error> {
     )?;
     change.execute("DELETE FROM node_keys WHERE node = ?1", [node])?;
     change.execute("DELETE FROM accounts WHERE node = ?1", [node])?;
+    change.execute(
+        "UPDATE tokens SET revoked = ?2 WHERE node = ?1 AND used IS NULL AND revoked IS NULL",
+        params![node, change.at],
+    )?;
     Ok(())
 }
 

@@ -108,6 +108,7 @@ pub fn remove(change: &Change<'_>, name: &str) -> Result<(), Error> {
         )));
     }
     change.execute("DELETE FROM reports WHERE node = ?1", [name])?;
+    change.execute("DELETE FROM settings WHERE node = ?1", [name])?;
     change.execute("DELETE FROM nodes WHERE name = ?1", [name])?;
     change.execute(
         "INSERT INTO leaving (node, since, act) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",

@@ -203,3 +203,20 @@ fn m05_the_log_stays_small() {
     let log = std::fs::metadata(folder.path().join("inventory.db-wal")).unwrap().len();
     assert!(log <= 8 * 1024 * 1024, "{log} bytes");
 }
+
+#[test]
+fn a_node_that_comes_back_finds_no_settings_of_the_removed_one() {
+    let (_folder, mut store) = store();
+    let change = store.change_inventory(&act("node add")).unwrap();
+    nodes::add(&change, "attic", false, None, None).unwrap();
+    nodes::add(&change, "cellar", false, None, None).unwrap();
+    inventory::put_module(&change, "web", "1", b"{}").unwrap();
+    for node in [None, Some("attic"), Some("cellar")] {
+        inventory::put_layer(&change, "web", node, b"{}").unwrap();
+    }
+    nodes::remove(&change, "attic").unwrap();
+    nodes::add(&change, "attic", false, None, None).unwrap();
+    let left: Vec<Option<String>> =
+        inventory::layers(&change).unwrap().into_iter().map(|layer| layer.node).collect();
+    assert_eq!(left, [None, Some("cellar".to_owned())]);
+}

@@ -176,6 +176,18 @@ impl Mesh {
         self.role("controller", "_INBOX_mesh.controller")
     }
 
+    /// Runs a command with the controller's account: its exit code, what it printed, what it complained of.
+    pub fn command(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mesh-controller"));
+        command.args(arguments).env("NATS_URL", self.server.client_url());
+        command.env("MESH_STORE_INVENTORY", &self.paths.inventory);
+        command.env("MESH_STORE_IDENTITY", &self.paths.identity);
+        command.env("NATS_NKEY", self.keys.join("controller.nk"));
+        let output = command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    }
+
     /// Where the server is, for the controller.
     pub fn connection(&self) -> BusConfig {
         let flags = Flags {
@@ -276,9 +288,14 @@ impl Machine {
 
     /// The body of its request to join.
     pub fn request(&self, token: &Token) -> Vec<u8> {
+        self.request_with(token, r#"{"arch":"x86_64","address":"10.0.0.7"}"#)
+    }
+
+    /// One with these facts.
+    pub fn request_with(&self, token: &Token, facts: &str) -> Vec<u8> {
         let bus = self.bus.public_key().parse().unwrap();
         let sealing = self.sealing.public_key().parse().unwrap();
-        let facts = Json::parse(r#"{"arch":"x86_64","address":"10.0.0.7"}"#).unwrap();
+        let facts = Json::parse(facts).unwrap();
         let request = Request::new(&token.id, token.mesh.as_str(), &token.node, bus, sealing, facts);
         serde_json::to_vec(&request.prove(&token.key.pair(), &self.bus).unwrap()).unwrap()
     }
