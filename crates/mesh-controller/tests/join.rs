@@ -145,3 +145,26 @@ fn a_token_that_was_not_used_ends_with_its_node() {
     );
     assert_eq!(serving.stop(), Exit::Done);
 }
+
+#[test]
+fn what_a_machine_says_of_itself_is_no_more_than_an_address_and_a_word() {
+    let mesh = Mesh::start();
+    let serving = mesh.serve();
+    serving.wait_ready();
+    let facts = [
+        (r#"{"address":"$(reboot)","arch":"x86_64"}"#, (None, Some("x86_64"))),
+        (r#"{"address":"10.0.0.7\nroot","arch":"x\u001b[2J"}"#, (None, None)),
+        (r#"{"address":"fe80::1%eth0","arch":"a b"}"#, (Some("fe80::1%eth0"), None)),
+        (r#"{"address":"attic.example_1.org"}"#, (Some("attic.example_1.org"), None)),
+    ];
+    for (number, (facts, (address, arch))) in facts.into_iter().enumerate() {
+        let token = mesh.token(&format!("node-{number}"));
+        let machine = Machine::new();
+        let client = joiner(&mesh.server, &token);
+        let body = machine.request_with(&token, facts);
+        answer(&mesh, &client.request("mesh-controller.join", body, WAIT).unwrap().body);
+        let keys = identity::keys_of(mesh.store().identity(), &token.node).unwrap().unwrap();
+        assert_eq!((keys.address.as_deref(), keys.arch.as_deref()), (address, arch), "{facts}");
+    }
+    assert_eq!(serving.stop(), Exit::Done);
+}

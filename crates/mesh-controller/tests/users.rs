@@ -196,6 +196,21 @@ fn no_module_of_a_removed_node_is_let_in() {
 }
 
 #[test]
+fn an_account_for_a_module_is_not_given_the_key_of_whoever_joins() {
+    let mesh = Mesh::with(&nodes(1));
+    let serving = mesh.serve();
+    serving.wait_ready();
+    account(&mesh, "node-0000", &nkeys::KeyPair::new_user());
+    let joiner = mesh.token("attic").joiner.pair().public_key();
+    let issue = ["module", "issue", "web", "--node", "node-0000", "--public-key", &joiner];
+    let (code, _, said) = mesh.command(&issue);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("is the key of whoever joins: make another one"), "{said}");
+    serving.wait_ready();
+    assert_eq!(serving.stop(), Exit::Done);
+}
+
+#[test]
 fn a_node_that_is_removed_while_the_vault_takes_a_seed_leaves_no_account() {
     let mesh = Mesh::with(&nodes(1));
     account(&mesh, "attic", &nkeys::KeyPair::new_user());

@@ -4,7 +4,8 @@ use super::bus::connect;
 use super::connecting;
 use super::context::{Doing, Ended, Environment, OrEnd, store};
 use super::secret::give;
-use crate::store::{Error, Store, identity, inventory, nodes};
+use crate::join::register;
+use crate::store::{Error, Store, identity, inventory, nodes, now};
 use argh::{ArgsInfo, FromArgs};
 use mesh_daemon::output::print;
 use mesh_model::json::Read as _;
@@ -92,6 +93,9 @@ fn expect_free(store: &Store, key: &BusKey, node: &str, module: &str) -> Result<
     let taken = |whose: String| Error::Refused(format!("{key} is the key of {whose}: make another one"));
     if let Some((other, _)) = identity::owner_of(store.identity(), key)? {
         return Err(taken(format!("the node {other}, or was")));
+    }
+    if register::joiners(&crate::identity::open(store)?, now()).iter().any(|joiner| joiner == key.as_str()) {
+        return Err(taken("whoever joins".into()));
     }
     let same = identity::accounts(store.identity())?.into_iter().find(|account| account.key == *key);
     match same {

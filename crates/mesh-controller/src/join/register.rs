@@ -97,7 +97,7 @@ fn read(body: &[u8]) -> Result<Proven, Refusal> {
 }
 
 /// The keys of those who join, of the days around `at`: every token holds one.
-fn joiners(signer: &Signer, at: Moment) -> [String; 3] {
+pub fn joiners(signer: &Signer, at: Moment) -> [String; 3] {
     let days = [at.saturating_sub(gather::DAY), at, at.saturating_add(gather::DAY)];
     days.map(|at| signer.joiner(&gather::day(at)).public_key())
 }
@@ -169,9 +169,7 @@ fn one(
 fn keys(request: &Request, epoch: u64, at: Moment) -> identity::NodeKeys {
     let fact = |name: &str| match &request.facts {
         Json::Object(members) => members.iter().find_map(|(key, value)| match value {
-            Json::Text(text) if key == name && !text.is_empty() && text.len() <= MAX_FACT => {
-                Some(text.clone())
-            }
+            Json::Text(text) if key == name && is_fact(text) => Some(text.clone()),
             _ => None,
         }),
         _ => None,
@@ -191,6 +189,13 @@ fn keys(request: &Request, epoch: u64, at: Moment) -> identity::NodeKeys {
 
 /// The longest fact that goes into a node's record, in bytes.
 const MAX_FACT: usize = 255;
+
+/// Whether it is as an address or an architecture is written. An address stands in commands and files of other nodes, so
+/// that nothing in it may mean more there.
+fn is_fact(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".:_%-".contains(&byte);
+    (1..=MAX_FACT).contains(&text.len()) && text.bytes().all(is_plain)
+}
 
 /// Adds the nodes that the inventory does not know yet: also one whose join was cut short between the two files.
 fn know_nodes(

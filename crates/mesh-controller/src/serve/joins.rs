@@ -19,6 +19,9 @@ const MAX_ASKED: usize = 64;
 /// How many bytes a request may have. One to join has a few hundred.
 const MAX_BYTES: usize = 64 * 1024;
 
+/// How many bytes of requests to join may wait to be judged.
+const MAX_WAITING: usize = 16 * 1024 * 1024;
+
 /// How many requests to join are judged in one go.
 const MAX_BATCH: usize = 512;
 
@@ -47,6 +50,8 @@ pub struct Requests {
     pending: BTreeMap<u64, Pending>,
     next: u64,
     joining: bool,
+    /// How many bytes of requests to join wait.
+    waiting: usize,
     /// The question that the store reads for.
     reading: Option<u64>,
     asked: usize,
@@ -62,7 +67,13 @@ impl Requests {
         if body.len() > MAX_BYTES {
             return Some(too_large(reply));
         }
-        self.take(reply, At::Waiting(body), now).err()
+        let bytes = body.len();
+        if self.waiting + bytes > MAX_WAITING {
+            return Some(wire::error(reply, 503, "full", "too many requests are under way: try again"));
+        }
+        let taken = self.take(reply, At::Waiting(body), now);
+        self.waiting += if taken.is_ok() { bytes } else { 0 };
+        taken.err()
     }
 
     /// Takes a question. An error if there are too many.
@@ -111,6 +122,7 @@ impl Requests {
                 break;
             }
             if let At::Waiting(body) = &mut pending.at {
+                self.waiting -= body.len();
                 batch.push((*id, std::mem::take(body)));
                 pending.at = At::Store;
             }
@@ -192,7 +204,11 @@ impl Requests {
             self.pending.iter().filter(|(_, pending)| pending.until <= now).map(|(id, _)| *id).collect();
         let mut send = Vec::new();
         for pending in late.iter().filter_map(|id| self.pending.remove(id)) {
-            self.asked -= usize::from(matches!(pending.at, At::Asked(..)));
+            match &pending.at {
+                At::Waiting(body) => self.waiting -= body.len(),
+                At::Asked(..) => self.asked -= 1,
+                At::Store | At::Account(..) => {}
+            }
             let words = match pending.at {
                 At::Account(..) => {
                     "the node is registered, and the server has not loaded its account yet: ask again"
@@ -206,7 +222,7 @@ impl Requests {
 
     /// Tells all that wait that they get no answer here, and why.
     pub fn end(&mut self, reason: &str, words: &str) -> Vec<Outgoing> {
-        self.asked = 0;
+        (self.asked, self.waiting) = (0, 0);
         let waiting = std::mem::take(&mut self.pending).into_values();
         waiting.map(|pending| wire::error(pending.reply, 503, reason, words)).collect()
     }
@@ -266,5 +282,27 @@ mod tests {
         let told = requests.end("stopping", "the controller is stopping: try again");
         assert_eq!(told.iter().map(code).collect::<Vec<_>>(), ["503", "503"]);
         assert_eq!(requests.under_way(), 0);
+    }
+
+    #[test]
+    fn what_waits_to_be_judged_is_bounded_in_bytes() {
+        let mut requests = Requests::default();
+        let mut joins = || {
+            let join =
+                |_: &usize| requests.join("r".to_owned(), vec![b' '; MAX_BYTES], Duration::ZERO).is_none();
+            let taken = (0..MAX_UNDER_WAY).take_while(join).count();
+            let batch = requests.batch();
+            (taken, batch)
+        };
+        let (taken, batch) = joins();
+        assert_eq!(taken * MAX_BYTES, MAX_WAITING);
+        assert!(matches!(batch, Some(Task::Join(batch)) if batch.len() == taken));
+        // What is being judged waits no more; what was given up does not either.
+        let (again, batch) = joins();
+        assert!(again == taken && batch.is_none(), "{again}");
+        assert_eq!(requests.due(PATIENCE).len(), 2 * taken);
+        assert!(requests.join("r".to_owned(), vec![b' '; MAX_BYTES], PATIENCE).is_none());
+        requests.end("stopping", "try again");
+        assert!(requests.join("r".to_owned(), vec![b' '; MAX_BYTES], PATIENCE).is_none());
     }
 }
