@@ -60,7 +60,9 @@ fn hang_up(pid: &str) -> Result<(), String> {
     } else {
         fs::read_to_string(pid).map_err(|error| format!("--reload-pid: {pid} cannot be read: {error}"))?
     };
-    let number = text.trim().parse().ok().and_then(rustix::process::Pid::from_raw);
+    // What is not above 0 names a group of processes, or all of them.
+    let number =
+        text.trim().parse().ok().filter(|number| *number > 0).and_then(rustix::process::Pid::from_raw);
     let number = number.ok_or_else(|| format!("--reload-pid: {pid} holds no process id"))?;
     rustix::process::kill_process(number, rustix::process::Signal::HUP)
         .map_err(|error| format!("--reload-pid: no signal to process {}: {error}", text.trim()))
@@ -139,5 +141,17 @@ mod tests {
         write(&path, "three", 0o644).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         assert_eq!(fs::read_to_string(&path).unwrap(), "three");
+    }
+
+    #[test]
+    fn a_file_that_names_a_group_of_processes_signals_none() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("nats.pid");
+        for text in ["-2147483647", "0", "", "x"] {
+            fs::write(&path, text).unwrap();
+            let shown = path.display().to_string();
+            let refused = Reload::Pid(shown.clone()).tell();
+            assert_eq!(refused, Err(format!("--reload-pid: {shown} holds no process id")), "{text}");
+        }
     }
 }

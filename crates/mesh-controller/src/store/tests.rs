@@ -220,3 +220,14 @@ fn a_node_that_comes_back_finds_no_settings_of_the_removed_one() {
         inventory::layers(&change).unwrap().into_iter().map(|layer| layer.node).collect();
     assert_eq!(left, [None, Some("cellar".to_owned())]);
 }
+
+#[test]
+fn r06_the_lease_of_a_killed_process_is_free_at_once_where_the_next_one_has_its_number() {
+    let (_folder, mut store) = store();
+    let change = store.note_inventory().unwrap();
+    // As in a container, where the first process is always number 1.
+    let sql = "UPDATE lease SET holder = 'serve', pid = ?1, fence = 7, renewed = ?2";
+    change.execute(sql, rusqlite::params![std::process::id(), now()]).unwrap();
+    change.commit().unwrap();
+    assert_eq!(ours(lease::take(&mut store, "serve", 0).unwrap()).fence, 8);
+}
