@@ -328,3 +328,52 @@ fn b08_what_another_mesh_has_in_the_same_buckets_is_left_and_told() {
         Declaration::from_json_bytes(Envelope::parse(&there.value).unwrap().payload_unverified()).is_ok()
     );
 }
+
+#[test]
+fn what_a_machine_reports_of_itself_steers_no_terminal() {
+    let mesh = Mesh::with(&machines(1));
+    let report = r#"{"v":1,"sequence":1,"fence":1,"changed":false,"gated":false,"totals":{},"modules":{},"outcomes":[],"facts":{"arch":"x\u001b[2J","runtime":"a\nb"}}"#;
+    let mut store = mesh.store();
+    let change = store.note_inventory().unwrap();
+    let heard = nodes::Heard { at: now(), revision: 1, body: report.into() };
+    nodes::note_report(&change, "node-0000", &heard).unwrap();
+    change.commit().unwrap();
+    let (code, shown, said) = mesh.command(&["node", "show", "node-0000"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(shown.contains(r"machine   x\u{1b}[2J, a\nb"), "{shown:?}");
+}
+
+#[test]
+fn what_was_not_compared_is_not_called_right() {
+    let mesh = Mesh::start();
+    let mut store = mesh.store();
+    let change = store.change_inventory(&act("push")).unwrap();
+    for number in 0..2001 {
+        let row = Sent {
+            bucket: Bucket::Assignments,
+            key: format!("attic.m{number:04}"),
+            node: "attic".into(),
+            module: format!("m{number:04}"),
+            // Only the last one is to be there, and is not.
+            value: (number == 2000).then(|| b"{}".to_vec()),
+            sequence: 1,
+            fence: 0,
+            done: false,
+            revision: 0,
+            at: 0,
+        };
+        sent::intend(&change, &row).unwrap();
+    }
+    change.commit().unwrap();
+    let (_, shown, said) = mesh.command(&["doctor"]);
+    let line = shown.lines().find(|line| line.contains("mirrors")).unwrap_or(&said);
+    assert_eq!(line, "ok  mirrors   2000 of 2001 values were looked at, and are as they were sent");
+}
+
+#[test]
+fn a_list_of_the_secrets_of_no_node_is_refused() {
+    let mesh = Mesh::with(&machines(1));
+    let (code, shown, said) = mesh.command(&["secret", "list", "--node", "node-0001"]);
+    assert_eq!((code, shown.as_str()), (Some(1), ""), "{said}");
+    assert_eq!(said, "there is no node node-0001; did you mean node-0000?\n");
+}

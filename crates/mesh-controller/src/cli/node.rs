@@ -6,6 +6,7 @@ use crate::store::{identity, inventory, nodes, sent};
 use argh::{ArgsInfo, FromArgs};
 use mesh_daemon::output::print;
 use mesh_daemon::table::Table;
+use mesh_daemon::terminal::escape;
 use mesh_model::report::Report;
 use serde_json::{Value, json};
 
@@ -216,8 +217,8 @@ impl List {
                 keys.map_or("not yet".to_owned(), |keys| show::at(keys.joined)),
                 modules.to_string(),
                 heard.map_or("never".to_owned(), |heard| format!("{} ago", show::age(heard.at))),
-                address.unwrap_or_default(),
-                node.zone.clone().unwrap_or_default(),
+                escape(&address.unwrap_or_default()).into_owned(),
+                escape(node.zone.as_deref().unwrap_or_default()).into_owned(),
             ]);
         }
         if self.json {
@@ -255,7 +256,7 @@ impl Show {
             return Ok(print(&format!("{value}\n")));
         }
         let mut text = String::new();
-        let mut line = |what: &str, value: String| text += &format!("{what:<10}{value}\n");
+        let mut line = |what: &str, value: String| text += &format!("{what:<10}{}\n", escape(&value));
         line("node", name.clone());
         line("adopted", if node.adopted { "yes" } else { "no" }.into());
         line("address", node.address.unwrap_or_else(|| "not said".into()));

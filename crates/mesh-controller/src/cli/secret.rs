@@ -5,7 +5,7 @@ use super::connecting;
 use super::context::{Doing, Ended, Environment, OrEnd, read_file, store};
 use super::{show, terminal};
 use crate::store::acts::Act;
-use crate::store::{Error, Store, identity as ids, inventory};
+use crate::store::{Error, Store, identity as ids, inventory, nodes};
 use crate::{compose, identity, snapshot};
 use argh::{ArgsInfo, FromArgs};
 use mesh_bus::client::Client;
@@ -335,6 +335,9 @@ fn source(need: &Need) -> &'static str {
 impl List {
     fn run(self, environment: Environment<'_>) -> Ended {
         let store = store(environment)?;
+        if let Some(node) = &self.node {
+            nodes::expect(store.inventory(), node).or_end()?;
+        }
         let composed = compose::compose(&snapshot::read(store.inventory(), store.identity()).or_end()?);
         let mut client = connect(&self.flags(), environment)?;
         let mut table = Table::new(["NODE", "MODULE", "SECRET", "FROM", "REVISION", "SECOND COPY"]);
