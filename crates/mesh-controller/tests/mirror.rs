@@ -2,9 +2,11 @@
 
 mod support;
 
-use mesh_controller::store::{lease, nodes, now, sent};
+use mesh_controller::store::{identity, lease, nodes, now, sent};
 use mesh_daemon::exit::Exit;
 use mesh_daemon::signals::Signal;
+use mesh_model::declaration::Declaration;
+use mesh_model::signed::PayloadType;
 use mesh_testing::client::{Client, Unanswered};
 use mesh_testing::wait;
 use serde_json::Value;
@@ -199,5 +201,30 @@ fn m05_reports_are_kept_as_they_come_and_the_verbs_that_read_tell_of_them() {
         .filter_map(|endpoint| endpoint["name"].as_str())
         .collect();
     assert_eq!(names, ["join", "status", "plan"]);
+    assert_eq!(serving.stop(), Exit::Done);
+}
+
+#[test]
+fn a_declaration_of_another_node_is_no_later_one_of_this() {
+    let mesh = Mesh::start();
+    intend(&mesh, &[(sent::Bucket::Declarations, "attic", Some(r#"{"d":1}"#))]);
+    let serving = ready(&mesh);
+    let client = mesh.controller();
+    holds(&client, DECLARATIONS, "attic", Some(r#"{"d":1}"#));
+    // It is of this mesh, validly signed, and has a higher number.
+    let store = mesh.store();
+    let of_cellar = Declaration {
+        mesh: identity::expect_mesh(store.identity()).unwrap().id,
+        node: "cellar".into(),
+        sequence: 9,
+        fence: 1,
+        at: String::new(),
+        vault: nkeys::XKey::new().public_key().parse().unwrap(),
+        modules: Vec::new(),
+        adoption: None,
+    };
+    let envelope = mesh.signer().sign(PayloadType::Declaration, &of_cellar).unwrap();
+    client.kv_put(DECLARATIONS, "attic", envelope.to_bytes());
+    holds(&client, DECLARATIONS, "attic", Some(r#"{"d":1}"#));
     assert_eq!(serving.stop(), Exit::Done);
 }

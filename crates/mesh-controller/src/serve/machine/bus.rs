@@ -150,6 +150,7 @@ impl Controller {
         let mut sequence = 0;
         if bucket == Bucket::Declarations
             && let Some(declaration) = value.as_deref().and_then(|value| self.own_declaration(value))
+            && name::encode(&declaration.node) == key
         {
             sequence = declaration.sequence;
             if self.held.fence.is_some_and(|fence| fence < declaration.fence) {
