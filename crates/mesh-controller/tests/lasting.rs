@@ -18,6 +18,8 @@ use mesh_testing::wait;
 use serde_json::Value;
 use support::{Machine, Mesh, WAIT, act, joiner, nodes as machines, try_connect};
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mesh-controller");
+
 fn node_client(mesh: &Mesh, (node, machine): &(String, Machine)) -> Client {
     try_connect(&mesh.server, &machine.bus, &format!("_INBOX_mesh.node.{node}")).unwrap()
 }
@@ -338,7 +340,7 @@ fn what_a_machine_reports_of_itself_steers_no_terminal() {
     let heard = nodes::Heard { at: now(), revision: 1, body: report.into() };
     nodes::note_report(&change, "node-0000", &heard).unwrap();
     change.commit().unwrap();
-    let (code, shown, said) = mesh.command(&["node", "show", "node-0000"]);
+    let (code, shown, said) = mesh.command(PROGRAM, &["node", "show", "node-0000"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(shown.contains(r"machine   x\u{1b}[2J, a\nb"), "{shown:?}");
 }
@@ -365,7 +367,7 @@ fn what_was_not_compared_is_not_called_right() {
         sent::intend(&change, &row).unwrap();
     }
     change.commit().unwrap();
-    let (_, shown, said) = mesh.command(&["doctor"]);
+    let (_, shown, said) = mesh.command(PROGRAM, &["doctor"]);
     let line = shown.lines().find(|line| line.contains("mirrors")).unwrap_or(&said);
     assert_eq!(line, "ok  mirrors   2000 of 2001 values were looked at, and are as they were sent");
 }
@@ -373,7 +375,7 @@ fn what_was_not_compared_is_not_called_right() {
 #[test]
 fn a_list_of_the_secrets_of_no_node_is_refused() {
     let mesh = Mesh::with(&machines(1));
-    let (code, shown, said) = mesh.command(&["secret", "list", "--node", "node-0001"]);
+    let (code, shown, said) = mesh.command(PROGRAM, &["secret", "list", "--node", "node-0001"]);
     assert_eq!((code, shown.as_str()), (Some(1), ""), "{said}");
     assert_eq!(said, "there is no node node-0001; did you mean node-0000?\n");
 }

@@ -147,7 +147,7 @@ fn b10_everybody_is_let_in_while_the_controller_is_off() {
 #[test]
 fn a_command_with_the_controllers_key_violates_no_permission() {
     let mesh = support::Mesh::start();
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mesh-controller"));
+    let mut command = std::process::Command::new(PROGRAM);
     command
         .args(["push", "--server", &mesh.server.client_url()])
         .arg("--nkey")
@@ -161,6 +161,8 @@ fn a_command_with_the_controllers_key_violates_no_permission() {
     let violations: Vec<&str> = log.lines().filter(|line| line.contains("Violation")).collect();
     assert!(violations.is_empty(), "{violations:?}");
 }
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mesh-controller");
 
 const EMITS: &str = r#"{"module":"web","version":"1","emits":["web.events.>"]}"#;
 
@@ -203,7 +205,7 @@ fn an_account_for_a_module_is_not_given_the_key_of_whoever_joins() {
     account(&mesh, "node-0000", &nkeys::KeyPair::new_user());
     let joiner = mesh.token("attic").joiner.pair().public_key();
     let issue = ["module", "issue", "web", "--node", "node-0000", "--public-key", &joiner];
-    let (code, _, said) = mesh.command(&issue);
+    let (code, _, said) = mesh.command(PROGRAM, &issue);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("is the key of whoever joins: make another one"), "{said}");
     serving.wait_ready();
@@ -218,9 +220,10 @@ fn a_node_that_is_removed_while_the_vault_takes_a_seed_leaves_no_account() {
     let asked = vault.subscribe("mesh-vault.accept", Some("q"));
     vault.flush();
     let issued = std::thread::scope(|scope| {
-        let issued = scope.spawn(|| mesh.command(&["module", "issue", "web", "--node", "node-0000"]));
+        let issued =
+            scope.spawn(|| mesh.command(PROGRAM, &["module", "issue", "web", "--node", "node-0000"]));
         let request = asked.next(WAIT).unwrap();
-        let (code, _, said) = mesh.command(&["node", "remove", "node-0000"]);
+        let (code, _, said) = mesh.command(PROGRAM, &["node", "remove", "node-0000"]);
         assert_eq!(code, Some(0), "{said}");
         let answer = r#"{"id":"1","revision":1}"#;
         vault.publish(request.reply.unwrap(), answer);

@@ -176,9 +176,9 @@ impl Mesh {
         self.role("controller", "_INBOX_mesh.controller")
     }
 
-    /// Runs a command with the controller's account: its exit code, what it printed, what it complained of.
-    pub fn command(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mesh-controller"));
+    /// Runs a command of `program` with the controller's account: its exit code, what it printed, what it complained of.
+    pub fn command(&self, program: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = std::process::Command::new(program);
         command.args(arguments).env("NATS_URL", self.server.client_url());
         command.env("MESH_STORE_INVENTORY", &self.paths.inventory);
         command.env("MESH_STORE_IDENTITY", &self.paths.identity);
